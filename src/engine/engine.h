@@ -78,16 +78,17 @@ struct hetccl_engine {
  * Engine shm: CPU ranks of one host through one shared segment.
  *
  * The island's first rank creates the segment with hetccl_engine_shm_bytes() bytes (zeroed), the others map it; the
- * segment holds everybody's doorbell, flags and small slots. The large slots live in a second segment that the first rank
+ * segment holds everybody's flags and small slots. The large slots live in a second segment that the first rank
  * makes when the first operation needs it; its name travels through the first segment.
  *
  * ranks    [in] global ranks by island rank, for error texts; copied
- * hosts    the engine never blocks; a rank that waits sleeps on hetccl_engine_shm_doorbell(segment, own island rank).
+ * The engine never blocks; it rings the others' doorbells, on which a rank that waits sleeps.
  */
 struct hetccl_engine_shm_args {
     struct hetccl_device *device; /* a synchronous one */
     void *segment;                /* borrowed until destroy */
     size_t segment_bytes;
+    struct hetccl_doorbell *const *doorbells; /* by island rank, in shared memory; the array is copied */
     uint32_t island_rank, n_ranks;
     const uint32_t *ranks;
     size_t slot_bytes; /* wanted size of a large slot, equal on all ranks */
@@ -95,7 +96,5 @@ struct hetccl_engine_shm_args {
 size_t hetccl_engine_shm_bytes(uint32_t n_ranks);
 HETCCL_NODISCARD enum hetccl_status hetccl_engine_shm_create(const struct hetccl_engine_shm_args *args,
                                                              struct hetccl_engine **out);
-/* The doorbell of an island rank inside the first segment: valid as soon as the segment is mapped. */
-struct hetccl_doorbell *hetccl_engine_shm_doorbell(void *segment, uint32_t island_rank);
 
 #endif
