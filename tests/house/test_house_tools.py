@@ -143,6 +143,31 @@ class CheckSizes(Tree):
         self.assert_finds("src/base/open.c:2: '{' is never closed")
 
 
+class CheckDocs(Tree):
+    tool = "check-docs"
+
+    def test_clean_tree(self):
+        self.write("docs/b.md", "# Some Words, here\n")
+        self.write("README.md", "[b](docs/b.md#some-words-here) [c](https://example.org/x) `src/base/a.c` `hetccl_a()` `make x`\n")
+        self.assert_clean()
+
+    def test_dead_link(self):
+        self.write("README.md", "\n[b](docs/absent.md)\n")
+        self.assert_finds("README.md:2: links to docs/absent.md, which isn't there")
+
+    def test_dead_anchor(self):
+        self.write("docs/b.md", "# One\n[one](#one) [two](#two)\n")
+        self.assert_finds("docs/b.md:2: links to #two, which has no such heading")
+
+    def test_absent_file(self):
+        self.write("docs/b.md", "`src/base/absent.c`\n")
+        self.assert_finds("docs/b.md:1: names src/base/absent.c, which isn't there")
+
+    def test_absent_function(self):
+        self.write("docs/b.md", "`hetccl_absent()`\n")
+        self.assert_finds("names hetccl_absent(), which is in no source")
+
+
 class Reader(unittest.TestCase):
     """What the reader takes for a function."""
 
