@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last agreement of a communicator: did everybody make the same calls? Every rank tells the others how many it made.
- * The ranks that finalize compare in an all-gather; one that is still in a call of its own finds the notes of the others.
+ * The last agreement of a communicator: did everybody make the same calls? Every rank tells the others how
+ * many it made. The ranks that finalize compare in an all-gather; one that is still in a call of its own
+ * finds the notes of the others.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "base/memory.h"
 #include "comm/internal.h"
 
-/* Notes go to all ranks up to this size of communicator; above, the all-gather alone has to find the odd one. */
+/* Notes go to all ranks up to this size of communicator; above, the all-gather alone has to find the odd one.
+ */
 enum { NOTES_MAX_RANKS = 128 };
 
 static void leave_notes(struct hetccl_comm *comm)
@@ -29,7 +31,8 @@ static enum hetccl_status compare(const struct hetccl_comm *comm, const uint64_t
             return hetccl_fail(HETCCL_ERR_USAGE,
                                "rank %u made %" PRIu64 " collective calls, rank %u on host %s made %" PRIu64
                                ": all ranks must make the same calls",
-                               comm->rank, comm->sequence, rank, comm->peers[rank].host_name, sequences[rank]);
+                               comm->rank, comm->sequence, rank, comm->peers[rank].host_name,
+                               sequences[rank]);
     return HETCCL_OK;
 }
 
@@ -62,7 +65,8 @@ enum hetccl_status hetccl_comm_look_for_leavers(struct hetccl_comm *comm)
             continue;
         if (bytes == sizeof(sequence) && sequence < comm->sequence)
             return hetccl_fail(HETCCL_ERR_USAGE,
-                               "rank %u is in collective call %" PRIu64 ", rank %u on host %s has finished after %" PRIu64
+                               "rank %u is in collective call %" PRIu64
+                               ", rank %u on host %s has finished after %" PRIu64
                                ": all ranks must make the same calls",
                                comm->rank, comm->sequence, rank, comm->peers[rank].host_name, sequence);
     }

@@ -76,7 +76,8 @@ void hetccl_comm_drop_plans(struct hetccl_comm *comm)
         drop(&comm->cache[i]);
 }
 
-enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm, struct hetccl_scratch *scratch, size_t bytes)
+enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm, struct hetccl_scratch *scratch,
+                                          size_t bytes)
 {
     struct hetccl_device *device = comm->device;
     void *memory;

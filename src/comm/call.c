@@ -12,8 +12,8 @@ static bool is_reduction(enum hetccl_coll coll)
 
 static bool has_root(enum hetccl_coll coll)
 {
-    return coll == HETCCL_BROADCAST || coll == HETCCL_REDUCE || coll == HETCCL_GATHER || coll == HETCCL_SCATTER ||
-           coll == HETCCL_P2P;
+    return coll == HETCCL_BROADCAST || coll == HETCCL_REDUCE || coll == HETCCL_GATHER ||
+           coll == HETCCL_SCATTER || coll == HETCCL_P2P;
 }
 
 static bool is_integer(enum hetccl_type type)
@@ -24,7 +24,8 @@ static bool is_integer(enum hetccl_type type)
 /* ---- checks ---- */
 
 /* Which of the two buffers this rank's call uses. */
-static void needed_buffers(const struct hetccl_comm *comm, const struct hetccl_call *call, bool *send_out, bool *recv_out)
+static void needed_buffers(const struct hetccl_comm *comm, const struct hetccl_call *call, bool *send_out,
+                           bool *recv_out)
 {
     bool is_root = (uint32_t)call->root == comm->rank;
 
@@ -53,8 +54,10 @@ static enum hetccl_status check_buffers(const struct hetccl_comm *comm, const st
     bool needs_recv;
 
     if (call->coll == HETCCL_ALLTOALLV) {
-        if (call->send_counts == NULL || call->send_offsets == NULL || call->recv_counts == NULL || call->recv_offsets == NULL)
-            return hetccl_fail(HETCCL_ERR_ARG, "rank %u: alltoallv needs four arrays of counts and offsets", comm->rank);
+        if (call->send_counts == NULL || call->send_offsets == NULL || call->recv_counts == NULL ||
+            call->recv_offsets == NULL)
+            return hetccl_fail(HETCCL_ERR_ARG, "rank %u: alltoallv needs four arrays of counts and offsets",
+                               comm->rank);
         return HETCCL_OK;
     }
     if (call->count == 0)
@@ -62,7 +65,8 @@ static enum hetccl_status check_buffers(const struct hetccl_comm *comm, const st
     needed_buffers(comm, call, &needs_send, &needs_recv);
     if ((needs_send && call->send == NULL) || (needs_recv && call->recv == NULL))
         return hetccl_fail(HETCCL_ERR_ARG, "rank %u: %s of %zu elements has a NULL %s buffer", comm->rank,
-                           hetccl_coll_name(call->coll), call->count, needs_send && call->send == NULL ? "send" : "receive");
+                           hetccl_coll_name(call->coll), call->count,
+                           needs_send && call->send == NULL ? "send" : "receive");
     return HETCCL_OK;
 }
 
@@ -72,8 +76,8 @@ static enum hetccl_status check_size(const struct hetccl_comm *comm, const struc
 
     if (!hetccl_mul_size(call->count, hetccl_type_bytes(call->type), &bytes) ||
         !hetccl_mul_size(bytes, comm->n_ranks, &bytes) || bytes > SIZE_MAX / 4)
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: %zu elements of %s are more than an address space holds", comm->rank,
-                           call->count, hetccl_type_name(call->type));
+        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: %zu elements of %s are more than an address space holds",
+                           comm->rank, call->count, hetccl_type_name(call->type));
     return HETCCL_OK;
 }
 
@@ -84,12 +88,14 @@ enum hetccl_status hetccl_comm_check_call(struct hetccl_comm *comm, const struct
     if (status != HETCCL_OK)
         return status;
     if (comm->is_finalized)
-        return hetccl_fail(HETCCL_ERR_USAGE, "rank %u: %s after ncclCommFinalize", comm->rank, hetccl_coll_name(call->coll));
+        return hetccl_fail(HETCCL_ERR_USAGE, "rank %u: %s after ncclCommFinalize", comm->rank,
+                           hetccl_coll_name(call->coll));
     if ((unsigned)call->type >= HETCCL_API_TYPES)
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: data type %d is not one of 0 to %d", comm->rank, (int)call->type,
-                           HETCCL_API_TYPES - 1);
+        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: data type %d is not one of 0 to %d", comm->rank,
+                           (int)call->type, HETCCL_API_TYPES - 1);
     if (is_reduction(call->coll) && (unsigned)call->op.red >= HETCCL_REDS)
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: reduction %d is not known", comm->rank, (int)call->op.red);
+        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: reduction %d is not known", comm->rank,
+                           (int)call->op.red);
     if (has_root(call->coll) && (call->root < 0 || (uint32_t)call->root >= comm->n_ranks))
         return hetccl_fail(HETCCL_ERR_ARG, "rank %u: %s %d is not in 0 to %u", comm->rank,
                            call->coll == HETCCL_P2P ? "peer" : "root", call->root, comm->n_ranks - 1);
@@ -116,10 +122,11 @@ static enum hetccl_status widen(struct hetccl_comm *comm, struct hetccl_call *ca
 
     status = hetccl_scratch_reserve(comm, &comm->wide_send, n_sent * factor * hetccl_type_bytes(wide));
     if (status == HETCCL_OK)
-        status = hetccl_scratch_reserve(comm, &comm->wide_recv, call->count * factor * hetccl_type_bytes(wide));
+        status =
+            hetccl_scratch_reserve(comm, &comm->wide_recv, call->count * factor * hetccl_type_bytes(wide));
     if (status == HETCCL_OK)
-        status = comm->device->ops->average_widen(comm->device, stream, comm->wide_send.memory, call->send, n_sent, call->type,
-                                                  comm->n_ranks);
+        status = comm->device->ops->average_widen(comm->device, stream, comm->wide_send.memory, call->send,
+                                                  n_sent, call->type, comm->n_ranks);
     if (status != HETCCL_OK)
         return status;
     call->send = comm->wide_send.memory;
@@ -136,8 +143,8 @@ static enum hetccl_status narrow(struct hetccl_comm *comm, const struct hetccl_c
 
     if (original->coll == HETCCL_REDUCE && (uint32_t)original->root != comm->rank)
         return HETCCL_OK;
-    return comm->device->ops->average_narrow(comm->device, stream, original->recv, comm->wide_recv.memory, original->count,
-                                             original->type, comm->n_ranks);
+    return comm->device->ops->average_narrow(comm->device, stream, original->recv, comm->wide_recv.memory,
+                                             original->count, original->type, comm->n_ranks);
 }
 
 static bool needs_widening(const struct hetccl_call *call)
@@ -211,7 +218,8 @@ static enum hetccl_status start_plan(struct hetccl_comm *comm, const struct hetc
     struct hetccl_run_args args;
 
     if (status == HETCCL_OK)
-        status = hetccl_scratch_reserve(comm, &comm->scratch, active->cached->plan->scratch_count * request.elem_bytes);
+        status = hetccl_scratch_reserve(comm, &comm->scratch,
+                                        active->cached->plan->scratch_count * request.elem_bytes);
     if (status != HETCCL_OK)
         return status;
     args = (struct hetccl_run_args){
@@ -258,7 +266,8 @@ void hetccl_comm_count_run(struct hetccl_comm *comm, const struct hetccl_run *ru
     atomic_fetch_add_explicit(&comm->n_calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->n_steps, counters->steps, memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->n_cross_sent_bytes, counters->cross_sent_bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&comm->n_cross_received_bytes, counters->cross_received_bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&comm->n_cross_received_bytes, counters->cross_received_bytes,
+                              memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->n_cross_messages, counters->cross_messages, memory_order_relaxed);
     atomic_fetch_add_explicit(&comm->n_island_operations, counters->island_operations, memory_order_relaxed);
 }

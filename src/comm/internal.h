@@ -9,8 +9,8 @@
  *   split.c   split and shrink                           links.c  links made at first use
  *   cache.c   plans and their workspaces                 call.c   checks and execution of groups
  *
- * Locking: `lock` guards the failure text only. Everything else belongs to the one thread that is inside; `state`, the
- * flags and the counters that other threads read are atomic.
+ * Locking: `lock` guards the failure text only. Everything else belongs to the one thread that is inside;
+ * `state`, the flags and the counters that other threads read are atomic.
  */
 
 #include <pthread.h>
@@ -65,8 +65,8 @@ struct hetccl_scratch {
 
 /* A collective as it is executed: averages of integers run on widened copies (call.c). */
 struct hetccl_collective {
-    struct hetccl_call call;             /* what the plan runs on */
-    const struct hetccl_call *original;  /* what the user asked for; NULL while none runs */
+    struct hetccl_call call;            /* what the plan runs on */
+    const struct hetccl_call *original; /* what the user asked for; NULL while none runs */
     struct hetccl_cached_plan *cached;
 };
 
@@ -87,8 +87,8 @@ struct hetccl_comm {
     struct hetccl_comm_options options;
     struct hetccl_config config;
 
-    atomic_int state; /* enum hetccl_status: AGAIN until init is done, OK, or the sticky failure */
-    atomic_bool is_cancelled; /* abort: ends waits of the mesh too */
+    atomic_int state;           /* enum hetccl_status: AGAIN until init is done, OK, or the sticky failure */
+    atomic_bool is_cancelled;   /* abort: ends waits of the mesh too */
     atomic_bool is_interrupted; /* abort or revoke: ends running calls */
     atomic_bool is_revoked;
     atomic_int n_jobs;   /* non-blocking jobs of the api layer */
@@ -106,8 +106,8 @@ struct hetccl_comm {
     struct hetccl_engine *engine;
     struct hetccl_segment host_segment; /* doorbells of the host's ranks, then the engines' areas */
     uint32_t host_leader;
-    uint32_t *host_index_of;               /* by rank: index among the ranks of its host */
-    struct hetccl_doorbell *own_doorbell;  /* in the host segment, or `private_doorbell` */
+    uint32_t *host_index_of;              /* by rank: index among the ranks of its host */
+    struct hetccl_doorbell *own_doorbell; /* in the host segment, or `private_doorbell` */
     struct hetccl_doorbell *private_doorbell;
     struct hetccl_exec_env env;
     struct hetccl_peer_link *links; /* [rank * HETCCL_CHANNELS + channel] */
@@ -122,10 +122,12 @@ struct hetccl_comm {
     const char *last_plan;
     bool last_plan_is_small;
 
-    _Atomic uint64_t n_calls, n_steps, n_cross_sent_bytes, n_cross_received_bytes, n_cross_messages, n_island_operations;
+    _Atomic uint64_t n_calls, n_steps, n_cross_sent_bytes, n_cross_received_bytes, n_cross_messages,
+        n_island_operations;
 };
 
-/* life.c: makes a failure sticky, wakes waiters and tells the mesh; the first one wins. Returns what is sticky now. */
+/* life.c: makes a failure sticky, wakes waiters and tells the mesh; the first one wins. Returns what is
+ * sticky now. */
 enum hetccl_status hetccl_comm_fail(struct hetccl_comm *comm, enum hetccl_status status, const char *text);
 
 /* The sticky failure with its text as the thread's last error, USAGE after revoke, or HETCCL_OK. */
@@ -141,14 +143,14 @@ struct hetccl_mesh_events hetccl_comm_events(struct hetccl_comm *comm);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm);
 
 /*
- * barrier.c: all ranks have made the same number of calls, or HETCCL_ERR_USAGE on all of them. timeout_s 0: the
- * configuration's, if any.
+ * barrier.c: all ranks have made the same number of calls, or HETCCL_ERR_USAGE on all of them. timeout_s 0:
+ * the configuration's, if any.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_barrier(struct hetccl_comm *comm, uint64_t timeout_s);
 
 /*
- * For a rank that has waited long in a call: has another one finalized without making that call? Then HETCCL_ERR_USAGE,
- * naming both.
+ * For a rank that has waited long in a call: has another one finalized without making that call? Then
+ * HETCCL_ERR_USAGE, naming both.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_look_for_leavers(struct hetccl_comm *comm);
 
@@ -161,10 +163,11 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_link(void *context, uint32_
 void hetccl_comm_close_links(struct hetccl_comm *comm);
 
 /*
- * call.c: one collective. start gives it the next sequence number; a call without elements is done at once (OK).
- * finish follows a progress that said OK. progress as hetccl_run_progress().
+ * call.c: one collective. start gives it the next sequence number; a call without elements is done at once
+ * (OK). finish follows a progress that said OK. progress as hetccl_run_progress().
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm, const struct hetccl_call *call);
+HETCCL_NODISCARD enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm,
+                                                            const struct hetccl_call *call);
 HETCCL_NODISCARD enum hetccl_status hetccl_collective_finish(struct hetccl_comm *comm);
 void hetccl_comm_count_run(struct hetccl_comm *comm, const struct hetccl_run *run);
 
@@ -172,13 +175,14 @@ void hetccl_comm_count_run(struct hetccl_comm *comm, const struct hetccl_run *ru
 bool hetccl_comm_is_crowded(const struct hetccl_comm *comm);
 
 /* cache.c */
-HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_plan(struct hetccl_comm *comm, const struct hetccl_plan_request *request,
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_plan(struct hetccl_comm *comm,
+                                                          const struct hetccl_plan_request *request,
                                                           struct hetccl_cached_plan **out);
 /* Gives an uncached plan (ALLTOALLV) back; keeps the others. */
 void hetccl_comm_release_plan(struct hetccl_comm *comm, struct hetccl_cached_plan *cached);
 void hetccl_comm_drop_plans(struct hetccl_comm *comm);
-HETCCL_NODISCARD enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm, struct hetccl_scratch *scratch,
-                                                           size_t bytes);
+HETCCL_NODISCARD enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm,
+                                                           struct hetccl_scratch *scratch, size_t bytes);
 
 /* life.c: a number that changes in a forked child. */
 unsigned hetccl_fork_generation(void);

@@ -21,7 +21,8 @@ enum { TOKEN_BYTES = 16, MAX_SPLIT_SIZES = 64 };
 
 #define HOST_MAGIC 0x4843434c686f7374ull
 
-/* First bytes of a host segment; doorbells follow, one a rank of the candidate host, then the engines' areas. */
+/* First bytes of a host segment; doorbells follow, one a rank of the candidate host, then the engines' areas.
+ */
 struct host_header {
     _Alignas(64) uint64_t magic;
     uint8_t token[TOKEN_BYTES];
@@ -69,7 +70,8 @@ static enum hetccl_status read_vendor(const struct hetccl_comm *comm, uint8_t *o
     hetccl_config_list_entry(comm->config.vendor, comm->rank, name);
     vendor = name[0] == '\0' ? HETCCL_VENDOR_CPU : hetccl_vendor_find(name);
     if (vendor < 0)
-        return hetccl_fail(HETCCL_ERR_USAGE, "HETCCL_VENDOR=%s is not usable: '%s' is none of nvidia, amd, cpu",
+        return hetccl_fail(HETCCL_ERR_USAGE,
+                           "HETCCL_VENDOR=%s is not usable: '%s' is none of nvidia, amd, cpu",
                            comm->config.vendor, name);
     *out = (uint8_t)vendor;
     return HETCCL_OK;
@@ -91,13 +93,15 @@ static enum hetccl_status read_link_kinds(const struct hetccl_comm *comm, uint32
         hetccl_config_list_entry(list, i, name);
         kind = hetccl_link_find(name);
         if (kind < 0 || kind == HETCCL_LINK_VERBS)
-            return hetccl_fail(HETCCL_ERR_USAGE, "HETCCL_LINK=%s is not usable: '%s' is none of shm, tcp", list, name);
+            return hetccl_fail(HETCCL_ERR_USAGE, "HETCCL_LINK=%s is not usable: '%s' is none of shm, tcp",
+                               list, name);
         kinds |= 1u << kind;
     }
     if (comm->config.shm_disable)
         kinds &= ~(1u << HETCCL_LINK_SHM);
     if (kinds == 0)
-        return hetccl_fail(HETCCL_ERR_USAGE, "HETCCL_LINK=%s with HETCCL_SHM_DISABLE=1 leaves no link: allow tcp", list);
+        return hetccl_fail(HETCCL_ERR_USAGE,
+                           "HETCCL_LINK=%s with HETCCL_SHM_DISABLE=1 leaves no link: allow tcp", list);
     *out = kinds;
     return HETCCL_OK;
 }
@@ -130,10 +134,11 @@ static enum hetccl_status check_settings(const struct hetccl_comm *comm)
 {
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
         if (comm->peers[rank].config_hash != comm->peers[0].config_hash)
-            return hetccl_fail(HETCCL_ERR_USAGE,
-                               "rank %u on host %s has other settings than rank 0 on host %s for something that must be "
-                               "the same on all ranks (see `hetccl info --config`)",
-                               rank, comm->peers[rank].host_name, comm->peers[0].host_name);
+            return hetccl_fail(
+                HETCCL_ERR_USAGE,
+                "rank %u on host %s has other settings than rank 0 on host %s for something that must be "
+                "the same on all ranks (see `hetccl info --config`)",
+                rank, comm->peers[rank].host_name, comm->peers[0].host_name);
     return HETCCL_OK;
 }
 
@@ -156,8 +161,8 @@ static enum hetccl_status exchange_facts(struct hetccl_comm *comm)
     for (uint32_t rank = 0; status == HETCCL_OK && rank < comm->n_ranks; rank++) {
         struct hetccl_wire_peer *peer = &comm->peers[rank];
 
-        if (!hetccl_wire_peer_decode(all + (size_t)rank * sizeof(record), peer) || peer->vendor >= HETCCL_VENDORS ||
-            peer->engine >= HETCCL_ENGINE_KINDS)
+        if (!hetccl_wire_peer_decode(all + (size_t)rank * sizeof(record), peer) ||
+            peer->vendor >= HETCCL_VENDORS || peer->engine >= HETCCL_ENGINE_KINDS)
             status = hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent facts that this rank can't read", rank);
     }
     hetccl_free(all);
@@ -175,10 +180,12 @@ static bool is_candidate(const struct hetccl_comm *comm, uint32_t a, uint32_t b)
            y->engine == HETCCL_ENGINE_SHM;
 }
 
-/* Fills host_index_of with each rank's index among its candidates, and finds this rank's leader and their number. */
+/* Fills host_index_of with each rank's index among its candidates, and finds this rank's leader and their
+ * number. */
 static enum hetccl_status find_candidates(struct hetccl_comm *comm, uint32_t *n_candidates_out)
 {
-    enum hetccl_status status = hetccl_alloc(comm->n_ranks, sizeof(*comm->host_index_of), &comm->host_index_of);
+    enum hetccl_status status =
+        hetccl_alloc(comm->n_ranks, sizeof(*comm->host_index_of), &comm->host_index_of);
     uint32_t n = 0;
 
     if (status != HETCCL_OK)
@@ -200,7 +207,8 @@ static size_t host_segment_bytes(uint32_t n_candidates)
 {
     size_t engines = 0;
 
-    /* Engine areas grow at most linearly with a constant: n islands of two ranks, or one of all, are the extremes. */
+    /* Engine areas grow at most linearly with a constant: n islands of two ranks, or one of all, are the
+     * extremes. */
     engines = hetccl_max_size(hetccl_engine_shm_bytes(n_candidates),
                               (n_candidates / 2 + 1) * hetccl_round_up(hetccl_engine_shm_bytes(2), 4096));
     engines += hetccl_engine_shm_bytes(2) * (n_candidates / 2 + 1);
@@ -236,7 +244,8 @@ static bool take_offer(struct hetccl_comm *comm, const struct offer *offer)
         hetccl_segment_open(offer->name, offer->bytes, &comm->host_segment) != HETCCL_OK)
         return false;
     header = comm->host_segment.memory;
-    return header->magic == HOST_MAGIC && sodium_memcmp(header->token, offer->token, sizeof(offer->token)) == 0;
+    return header->magic == HOST_MAGIC &&
+           sodium_memcmp(header->token, offer->token, sizeof(offer->token)) == 0;
 }
 
 static struct hetccl_doorbell *host_doorbell(const struct hetccl_comm *comm, uint32_t rank)
@@ -251,9 +260,12 @@ static void log_trial(const struct hetccl_comm *comm, uint32_t n_candidates, boo
     const struct hetccl_wire_peer *own = &comm->peers[comm->rank];
 
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
-        if (rank != comm->rank && own->host_key == comm->peers[rank].host_key && !is_candidate(comm, rank, comm->rank))
-            hetccl_log(HETCCL_LOG_INFO, "topo", "rank %u and rank %u are on one host but don't share memory: %s", comm->rank,
-                       rank, own->shm_place != comm->peers[rank].shm_place ? "their /dev/shm differ" : "HETCCL_SHM_DISABLE");
+        if (rank != comm->rank && own->host_key == comm->peers[rank].host_key &&
+            !is_candidate(comm, rank, comm->rank))
+            hetccl_log(HETCCL_LOG_INFO, "topo",
+                       "rank %u and rank %u are on one host but don't share memory: %s", comm->rank, rank,
+                       own->shm_place != comm->peers[rank].shm_place ? "their /dev/shm differ"
+                                                                     : "HETCCL_SHM_DISABLE");
     if (n_candidates > 1)
         hetccl_log(HETCCL_LOG_INFO, "topo", "rank %u %s memory with the %u ranks of host %s: %s", comm->rank,
                    is_shared ? "shares" : "does not share", n_candidates, own->host_name,
@@ -300,7 +312,8 @@ static enum hetccl_status parse_split(const char *list, size_t sizes[MAX_SPLIT_S
 
         if (n == MAX_SPLIT_SIZES || sscanf(c, "%u%n", &size, &used) != 1 || size < 1 ||
             (c[used] != '\0' && c[used] != ','))
-            return hetccl_fail(HETCCL_ERR_USAGE, "HETCCL_ISLAND_SPLIT=%s is not usable: it takes up to %d sizes as \"1,3\"",
+            return hetccl_fail(HETCCL_ERR_USAGE,
+                               "HETCCL_ISLAND_SPLIT=%s is not usable: it takes up to %d sizes as \"1,3\"",
                                list, MAX_SPLIT_SIZES);
         sizes[n] = size;
         c += used + (c[used] == ',');
@@ -309,15 +322,18 @@ static enum hetccl_status parse_split(const char *list, size_t sizes[MAX_SPLIT_S
     return HETCCL_OK;
 }
 
-static void fill_facts(const struct hetccl_comm *comm, const uint8_t *results, struct hetccl_rank_facts *facts)
+static void fill_facts(const struct hetccl_comm *comm, const uint8_t *results,
+                       struct hetccl_rank_facts *facts)
 {
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++) {
         const struct hetccl_wire_peer *peer = &comm->peers[rank];
         bool is_shared = results[rank] != 0;
 
-        /* A rank that shares memory with nobody is a host of its own; shm_place keeps containers of one host apart. */
+        /* A rank that shares memory with nobody is a host of its own; shm_place keeps containers of one host
+         * apart. */
         facts[rank] = (struct hetccl_rank_facts){
-            .host_key = is_shared ? peer->host_key ^ (peer->shm_place * 0x9e3779b97f4a7c15ull) : ~(uint64_t)rank,
+            .host_key =
+                is_shared ? peer->host_key ^ (peer->shm_place * 0x9e3779b97f4a7c15ull) : ~(uint64_t)rank,
             .library_key = peer->library_key,
             .vendor = (enum hetccl_vendor)peer->vendor,
             .engine = is_shared ? (enum hetccl_engine_kind)peer->engine : HETCCL_ENGINE_NONE,
@@ -356,11 +372,13 @@ static enum hetccl_status agree(struct hetccl_comm *comm)
 
     if (status != HETCCL_OK)
         return status;
-    status = hetccl_mesh_all_gather(comm->mesh, &comm->topo.hash, sizeof(comm->topo.hash), hashes, comm->config.init_timeout_s);
+    status = hetccl_mesh_all_gather(comm->mesh, &comm->topo.hash, sizeof(comm->topo.hash), hashes,
+                                    comm->config.init_timeout_s);
     for (uint32_t rank = 0; status == HETCCL_OK && rank < comm->n_ranks; rank++)
         if (hashes[rank] != hashes[0])
-            status = hetccl_fail(HETCCL_ERR_INTERNAL, "rank %u on host %s built another topology than rank 0 on host %s out of "
-                                                      "the same facts: use the same build of the library everywhere",
+            status = hetccl_fail(HETCCL_ERR_INTERNAL,
+                                 "rank %u on host %s built another topology than rank 0 on host %s out of "
+                                 "the same facts: use the same build of the library everywhere",
                                  rank, comm->peers[rank].host_name, comm->peers[0].host_name);
     hetccl_free(hashes);
     return status;
@@ -381,7 +399,8 @@ static size_t engine_area_offset(const struct hetccl_comm *comm)
     offset = sizeof(struct host_header) + n_candidates * sizeof(struct hetccl_doorbell);
     for (uint32_t island = 0; island < own_island; island++)
         if (topo->islands[island].host == topo->host_of[comm->rank] && topo->islands[island].n_ranks > 1)
-            offset += hetccl_round_up(hetccl_engine_shm_bytes(topo->islands[island].n_ranks), HETCCL_CACHE_LINE);
+            offset +=
+                hetccl_round_up(hetccl_engine_shm_bytes(topo->islands[island].n_ranks), HETCCL_CACHE_LINE);
     return offset;
 }
 
@@ -397,7 +416,8 @@ static enum hetccl_status make_engine(struct hetccl_comm *comm)
         return HETCCL_OK;
     offset = engine_area_offset(comm);
     if (offset + hetccl_engine_shm_bytes(island->n_ranks) > comm->host_segment.bytes)
-        return hetccl_fail(HETCCL_ERR_INTERNAL, "rank %u: the host segment has no room for an island of %u ranks", comm->rank,
+        return hetccl_fail(HETCCL_ERR_INTERNAL,
+                           "rank %u: the host segment has no room for an island of %u ranks", comm->rank,
                            island->n_ranks);
     status = hetccl_alloc(island->n_ranks, sizeof(*doorbells), &doorbells);
     if (status != HETCCL_OK)
@@ -422,11 +442,13 @@ static void log_result(const struct hetccl_comm *comm)
     const struct hetccl_topo *topo = &comm->topo;
     const struct hetccl_island *island = &topo->islands[topo->island_of[comm->rank]];
 
-    hetccl_log(HETCCL_LOG_INFO, "comm", "%s rank %u of %u: %u islands on %u hosts; mine is island %u, vendor %s, engine %s, "
-                                        "%u ranks; topology %016" PRIx64,
-               comm->options.name[0] != '\0' ? comm->options.name : "communicator", comm->rank, comm->n_ranks, topo->n_islands,
-               topo->n_hosts, topo->island_of[comm->rank], hetccl_vendor_name(island->vendor),
-               hetccl_engine_name(island->engine), island->n_ranks, topo->hash);
+    hetccl_log(HETCCL_LOG_INFO, "comm",
+               "%s rank %u of %u: %u islands on %u hosts; mine is island %u, vendor %s, engine %s, "
+               "%u ranks; topology %016" PRIx64,
+               comm->options.name[0] != '\0' ? comm->options.name : "communicator", comm->rank, comm->n_ranks,
+               topo->n_islands, topo->n_hosts, topo->island_of[comm->rank],
+               hetccl_vendor_name(island->vendor), hetccl_engine_name(island->engine), island->n_ranks,
+               topo->hash);
 }
 
 enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)

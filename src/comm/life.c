@@ -172,12 +172,17 @@ enum hetccl_status hetccl_comm_check_usable(struct hetccl_comm *comm)
     if (hetccl_is_error(status))
         return sticky_failure(comm);
     if (comm->fork_generation != hetccl_fork_generation())
-        return hetccl_fail(HETCCL_ERR_USAGE, "rank %u: the communicator belongs to the parent of this forked process; create one here",
-                           comm->rank);
+        return hetccl_fail(
+            HETCCL_ERR_USAGE,
+            "rank %u: the communicator belongs to the parent of this forked process; create one here",
+            comm->rank);
     if (status == HETCCL_AGAIN)
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: the communicator is still being set up; poll ncclCommGetAsyncError", comm->rank);
+        return hetccl_fail(HETCCL_ERR_ARG,
+                           "rank %u: the communicator is still being set up; poll ncclCommGetAsyncError",
+                           comm->rank);
     if (atomic_load_explicit(&comm->is_revoked, memory_order_relaxed))
-        return hetccl_fail(HETCCL_ERR_USAGE, "rank %u: the communicator was revoked; split, shrink or destroy it", comm->rank);
+        return hetccl_fail(HETCCL_ERR_USAGE,
+                           "rank %u: the communicator was revoked; split, shrink or destroy it", comm->rank);
     return HETCCL_OK;
 }
 
@@ -211,12 +216,13 @@ static enum hetccl_status check_init(const struct hetccl_comm *comm, size_t n_id
     if (n_ranks < 1 || rank < 0 || rank >= n_ranks)
         return hetccl_fail(HETCCL_ERR_ARG, "rank %d of %d: a rank is 0 to n_ranks-1", rank, n_ranks);
     if (n_ids < 1 || n_ids > (size_t)n_ranks)
-        return hetccl_fail(HETCCL_ERR_ARG, "%zu unique ids for %d ranks: give 1 to %d", n_ids, n_ranks, n_ranks);
+        return hetccl_fail(HETCCL_ERR_ARG, "%zu unique ids for %d ranks: give 1 to %d", n_ids, n_ranks,
+                           n_ranks);
     return HETCCL_OK;
 }
 
-enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm, const uint8_t (*ids)[HETCCL_UNIQUE_ID_BYTES], size_t n_ids,
-                                    int n_ranks, int rank)
+enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm, const uint8_t (*ids)[HETCCL_UNIQUE_ID_BYTES],
+                                    size_t n_ids, int n_ranks, int rank)
 {
     enum hetccl_status status = check_init(comm, n_ids, n_ranks, rank);
     struct hetccl_mesh_args args;
@@ -257,15 +263,18 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
 }
 
 /*
- * Others may still be on their way to their last calls. Leaving at once would be right too, but then a rank that makes
- * one call too many could not be told from one whose peer died; hence the short wait.
+ * Others may still be on their way to their last calls. Leaving at once would be right too, but then a rank
+ * that makes one call too many could not be told from one whose peer died; hence the short wait.
  */
 static void say_good_bye(struct hetccl_comm *comm)
 {
-    if (comm->is_finalized || comm->mesh == NULL || atomic_load(&comm->is_cancelled) || atomic_load(&comm->is_revoked))
+    if (comm->is_finalized || comm->mesh == NULL || atomic_load(&comm->is_cancelled) ||
+        atomic_load(&comm->is_revoked))
         return;
-    if ((enum hetccl_status)atomic_load(&comm->state) == HETCCL_OK)
-        (void)hetccl_comm_barrier(comm, DESTROY_BARRIER_S);
+    if ((enum hetccl_status)atomic_load(&comm->state) == HETCCL_OK &&
+        hetccl_comm_barrier(comm, DESTROY_BARRIER_S) != HETCCL_OK)
+        hetccl_log(HETCCL_LOG_INFO, "comm", "rank %u leaves while others don't: %s", comm->rank,
+                   hetccl_last_error_thread());
 }
 
 static bool is_empty_within(const struct hetccl_comm *comm, unsigned wait_ms)
@@ -301,7 +310,8 @@ void hetccl_comm_abort(struct hetccl_comm *comm)
     if (keep_failure(comm, HETCCL_ERR_ABORTED, text) && comm->mesh != NULL)
         hetccl_mesh_report_failure(comm->mesh, HETCCL_ERR_REMOTE, comm->rank, text);
     hetccl_comm_ring(comm);
-    /* A thread that can't be got out keeps its memory: a leak is better than a crash in a process that is ending. */
+    /* A thread that can't be got out keeps its memory: a leak is better than a crash in a process that is
+     * ending. */
     if (is_empty_within(comm, ABORT_WAIT_MS))
         release(comm);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links are made at the first use of a pair. The lower rank offers a shared segment by mesh message and the higher one
- * answers whether it could map it; where one of them can't, both take sockets. Never blocks: each look moves it on.
+ * Links are made at the first use of a pair. The lower rank offers a shared segment by mesh message and the
+ * higher one answers whether it could map it; where one of them can't, both take sockets. Never blocks: each
+ * look moves it on.
  */
 #include <string.h>
 #include <unistd.h>
@@ -64,10 +65,12 @@ static enum hetccl_status offer_segment(struct hetccl_comm *comm, uint32_t peer,
         memcpy(offer.name, entry->segment.name, sizeof(offer.name));
         offer.bytes = entry->segment.bytes;
     } else {
-        hetccl_log(HETCCL_LOG_INFO, "link", "rank %u to rank %u: no shared segment, tcp instead", comm->rank, peer);
+        hetccl_log(HETCCL_LOG_INFO, "link", "rank %u to rank %u: no shared segment, tcp instead", comm->rank,
+                   peer);
     }
     entry->state = HETCCL_PEER_LINK_OFFERED;
-    return hetccl_mesh_send(comm->mesh, peer, (uint16_t)(HETCCL_MESSAGE_LINK_OFFER + channel), &offer, sizeof(offer));
+    return hetccl_mesh_send(comm->mesh, peer, (uint16_t)(HETCCL_MESSAGE_LINK_OFFER + channel), &offer,
+                            sizeof(offer));
 }
 
 /* ---- sockets ---- */
@@ -81,8 +84,9 @@ static enum hetccl_status open_streams(struct hetccl_comm *comm, uint32_t peer, 
                                        struct hetccl_peer_link *entry)
 {
     if (!(comm->topo.link_kinds_of[comm->rank] & comm->topo.link_kinds_of[peer] & (1u << HETCCL_LINK_TCP)))
-        return hetccl_fail(HETCCL_ERR_SYSTEM, "rank %u and rank %u on host %s can't share memory and HETCCL_LINK allows no tcp", comm->rank,
-                           peer, comm->peers[peer].host_name);
+        return hetccl_fail(HETCCL_ERR_SYSTEM,
+                           "rank %u and rank %u on host %s can't share memory and HETCCL_LINK allows no tcp",
+                           comm->rank, peer, comm->peers[peer].host_name);
     for (size_t i = 0; i < comm->config.sockets_per_link; i++) {
         enum hetccl_status status;
 
@@ -95,7 +99,8 @@ static enum hetccl_status open_streams(struct hetccl_comm *comm, uint32_t peer, 
     return HETCCL_AGAIN;
 }
 
-static enum hetccl_status collect_streams(struct hetccl_comm *comm, uint32_t peer, struct hetccl_peer_link *entry)
+static enum hetccl_status collect_streams(struct hetccl_comm *comm, uint32_t peer,
+                                          struct hetccl_peer_link *entry)
 {
     struct hetccl_link_tcp_args args = {.n_sockets = comm->config.sockets_per_link,
                                         .death_s = comm->config.death_s,
@@ -122,7 +127,8 @@ static enum hetccl_status collect_streams(struct hetccl_comm *comm, uint32_t pee
 
 /* ---- both ---- */
 
-static enum hetccl_status begin(struct hetccl_comm *comm, uint32_t peer, uint32_t channel, struct hetccl_peer_link *entry)
+static enum hetccl_status begin(struct hetccl_comm *comm, uint32_t peer, uint32_t channel,
+                                struct hetccl_peer_link *entry)
 {
     enum hetccl_link_kind kind;
     enum hetccl_status status = hetccl_topo_link_kind(&comm->topo, comm->rank, peer, &kind);
@@ -146,16 +152,18 @@ static enum hetccl_status await_offer(struct hetccl_comm *comm, uint32_t peer, u
     enum hetccl_status status;
     size_t bytes;
 
-    status = hetccl_mesh_try_recv(comm->mesh, peer, (uint16_t)(HETCCL_MESSAGE_LINK_OFFER + channel), &offer, sizeof(offer),
-                                  &bytes);
+    status = hetccl_mesh_try_recv(comm->mesh, peer, (uint16_t)(HETCCL_MESSAGE_LINK_OFFER + channel), &offer,
+                                  sizeof(offer), &bytes);
     if (status != HETCCL_OK)
         return status;
     if (bytes != sizeof(offer) || memchr(offer.name, '\0', sizeof(offer.name)) == NULL)
-        return hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent a link offer that rank %u can't read", peer, comm->rank);
+        return hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent a link offer that rank %u can't read", peer,
+                           comm->rank);
     if (offer.bytes == 0)
         return open_streams(comm, peer, channel, entry);
     answer.is_mapped = hetccl_segment_open(offer.name, offer.bytes, &entry->segment) == HETCCL_OK;
-    status = hetccl_mesh_send(comm->mesh, peer, (uint16_t)(HETCCL_MESSAGE_LINK_ANSWER + channel), &answer, sizeof(answer));
+    status = hetccl_mesh_send(comm->mesh, peer, (uint16_t)(HETCCL_MESSAGE_LINK_ANSWER + channel), &answer,
+                              sizeof(answer));
     if (status != HETCCL_OK)
         return status;
     return answer.is_mapped ? create_shm(comm, peer, entry) : open_streams(comm, peer, channel, entry);
@@ -181,7 +189,8 @@ static enum hetccl_status await_answer(struct hetccl_comm *comm, uint32_t peer, 
     return open_streams(comm, peer, channel, entry);
 }
 
-enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel, struct hetccl_link **out)
+enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel,
+                                         struct hetccl_link **out)
 {
     struct hetccl_comm *comm = context;
     struct hetccl_peer_link *entry = &comm->links[(size_t)peer * HETCCL_CHANNELS + channel];

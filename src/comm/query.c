@@ -85,7 +85,8 @@ struct registration {
     size_t bytes;
 };
 
-enum hetccl_status hetccl_comm_register(struct hetccl_comm *comm, void *buffer, size_t bytes, void **handle_out)
+enum hetccl_status hetccl_comm_register(struct hetccl_comm *comm, void *buffer, size_t bytes,
+                                        void **handle_out)
 {
     struct registration *registration = NULL;
     enum hetccl_status status;
@@ -107,7 +108,8 @@ enum hetccl_status hetccl_comm_deregister(struct hetccl_comm *comm, void *handle
     if (registration == NULL)
         return HETCCL_OK;
     if (registration->comm != comm)
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: the handle was not made by this communicator", comm->rank);
+        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: the handle was not made by this communicator",
+                           comm->rank);
     registration->comm = NULL;
     hetccl_free(registration);
     return HETCCL_OK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups: any calls on any communicators and ranks, driven to their end by one thread. Each communicator has a session:
- * its collectives one after the other, its sends and receives all at once beside them. Nothing here blocks but sleep().
+ * Groups: any calls on any communicators and ranks, driven to their end by one thread. Each communicator has
+ * a session: its collectives one after the other, its sends and receives all at once beside them. Nothing
+ * here blocks but sleep().
  */
 #include <inttypes.h>
 #include <sched.h>
@@ -28,8 +29,8 @@ struct group {
 
 /* ---- sends and receives ---- */
 
-static enum hetccl_status collect_p2p(const struct group *group, const struct hetccl_comm *comm, struct hetccl_p2p *out,
-                                      size_t *n_out)
+static enum hetccl_status collect_p2p(const struct group *group, const struct hetccl_comm *comm,
+                                      struct hetccl_p2p *out, size_t *n_out)
 {
     size_t n = 0;
 
@@ -39,10 +40,11 @@ static enum hetccl_status collect_p2p(const struct group *group, const struct he
         if (group->items[i].comm != comm || call->coll != HETCCL_P2P)
             continue;
         if (out != NULL)
-            out[n] = (struct hetccl_p2p){.is_send = call->is_send,
-                                         .peer = (uint32_t)call->root,
-                                         .offset = call->is_send ? (uintptr_t)call->send : (uintptr_t)call->recv,
-                                         .count = call->count * hetccl_type_bytes(call->type)};
+            out[n] =
+                (struct hetccl_p2p){.is_send = call->is_send,
+                                    .peer = (uint32_t)call->root,
+                                    .offset = call->is_send ? (uintptr_t)call->send : (uintptr_t)call->recv,
+                                    .count = call->count * hetccl_type_bytes(call->type)};
         n++;
     }
     *n_out = n;
@@ -52,10 +54,11 @@ static enum hetccl_status collect_p2p(const struct group *group, const struct he
 static enum hetccl_status start_p2p(const struct group *group, struct hetccl_comm *comm)
 {
     struct hetccl_session *session = &comm->session;
-    struct hetccl_run_args args = {.elem_bytes = 1,
-                                   .type = HETCCL_UINT8,
-                                   .tag = {.coll = HETCCL_P2P, .type = HETCCL_UINT8, .red = 255, .root = UINT32_MAX},
-                                   .channel = HETCCL_CHANNEL_P2P};
+    struct hetccl_run_args args = {
+        .elem_bytes = 1,
+        .type = HETCCL_UINT8,
+        .tag = {.coll = HETCCL_P2P, .type = HETCCL_UINT8, .red = 255, .root = UINT32_MAX},
+        .channel = HETCCL_CHANNEL_P2P};
     struct hetccl_p2p *list = NULL;
     enum hetccl_status status;
     size_t n;
@@ -119,7 +122,8 @@ static enum hetccl_status start_next_collective(const struct group *group, struc
 }
 
 /* OK: no collective is left. */
-static enum hetccl_status progress_collectives(const struct group *group, struct hetccl_comm *comm, bool *moved_out)
+static enum hetccl_status progress_collectives(const struct group *group, struct hetccl_comm *comm,
+                                               bool *moved_out)
 {
     struct hetccl_session *session = &comm->session;
 
@@ -143,7 +147,8 @@ static enum hetccl_status check_interrupted(struct hetccl_comm *comm)
     if (hetccl_is_error((enum hetccl_status)atomic_load_explicit(&comm->state, memory_order_acquire)))
         return hetccl_comm_check_usable(comm);
     if (atomic_load_explicit(&comm->is_interrupted, memory_order_relaxed))
-        return hetccl_fail_quietly(HETCCL_ERR_ABORTED, "rank %u: the communicator was revoked while a call ran", comm->rank);
+        return hetccl_fail_quietly(HETCCL_ERR_ABORTED,
+                                   "rank %u: the communicator was revoked while a call ran", comm->rank);
     return HETCCL_OK;
 }
 
@@ -172,7 +177,8 @@ static void end_comm(struct group *group, struct hetccl_comm *comm, enum hetccl_
         status = hetccl_comm_fail(comm, status, hetccl_last_error_thread());
     if (group->first_error == HETCCL_OK) {
         group->first_error = status;
-        (void)snprintf(group->first_error_text, sizeof(group->first_error_text), "%s", hetccl_last_error_thread());
+        (void)snprintf(group->first_error_text, sizeof(group->first_error_text), "%s",
+                       hetccl_last_error_thread());
     }
 }
 
@@ -211,7 +217,8 @@ static void describe(const struct hetccl_comm *comm, char *out, size_t bytes)
         (void)snprintf(out, bytes, "nothing");
 }
 
-static enum hetccl_status check_deadline(const struct group *group, const struct hetccl_comm *comm, uint64_t now_ns)
+static enum hetccl_status check_deadline(const struct group *group, const struct hetccl_comm *comm,
+                                         uint64_t now_ns)
 {
     char text[256];
     const struct hetccl_call *call = comm->session.active.original;
@@ -220,7 +227,8 @@ static enum hetccl_status check_deadline(const struct group *group, const struct
         return HETCCL_OK;
     describe(comm, text, sizeof(text));
     return hetccl_fail(HETCCL_ERR_TIMEOUT,
-                       "rank %u: %s call %" PRIu64 " is not done after HETCCL_TIMEOUT_S=%" PRIu64 " s; it waits for: %s",
+                       "rank %u: %s call %" PRIu64 " is not done after HETCCL_TIMEOUT_S=%" PRIu64
+                       " s; it waits for: %s",
                        comm->rank, call != NULL ? hetccl_coll_name(call->coll) : "send/recv", comm->sequence,
                        comm->config.timeout_s, text);
 }
@@ -265,7 +273,8 @@ static bool sleep_group(struct group *group)
         if (!comm->session.is_done)
             hetccl_wait_set_add_doorbell(&set, comm->own_doorbell);
     is_done = progress_group(group, &moved);
-    for (struct hetccl_comm *comm = group->comms; comm != NULL && !moved && !is_done; comm = comm->session.next)
+    for (struct hetccl_comm *comm = group->comms; comm != NULL && !moved && !is_done;
+         comm = comm->session.next)
         if (!comm->session.is_done)
             collect_waits(comm, &set);
     hetccl_wait(&set, moved || is_done ? 0 : SLEEP_NS);
@@ -309,7 +318,8 @@ static uint32_t n_ranks_here(const struct hetccl_comm *comm)
 
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
         n += comm->peers[rank].host_key == comm->peers[comm->rank].host_key ||
-             strncmp(comm->peers[rank].host_name, comm->peers[comm->rank].host_name, HETCCL_WIRE_PEER_HOST_BYTES) == 0;
+             strncmp(comm->peers[rank].host_name, comm->peers[comm->rank].host_name,
+                     HETCCL_WIRE_PEER_HOST_BYTES) == 0;
     return n;
 }
 

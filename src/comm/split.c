@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children of a communicator. A child talks through the processes' connections from the start and needs no root. */
+/* Children of a communicator. A child talks through the processes' connections from the start and needs no
+ * root. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +32,8 @@ static int compare_members(const void *a, const void *b)
 }
 
 /* Joins `child` to the others of the list; parent_ranks is by child rank. */
-static enum hetccl_status join_child(struct hetccl_comm *parent, struct hetccl_comm *child, const uint32_t *parent_ranks,
-                                     uint32_t n_ranks, uint64_t label)
+static enum hetccl_status join_child(struct hetccl_comm *parent, struct hetccl_comm *child,
+                                     const uint32_t *parent_ranks, uint32_t n_ranks, uint64_t label)
 {
     struct hetccl_mesh_child_args args = {.parent = parent->mesh,
                                           .parent_ranks = parent_ranks,
@@ -83,15 +84,18 @@ static enum hetccl_status split(struct hetccl_comm *parent, int color, int key, 
     if (status == HETCCL_OK)
         status = hetccl_alloc(parent->n_ranks, sizeof(*ranks), &ranks);
     if (status == HETCCL_OK)
-        status = hetccl_mesh_all_gather(parent->mesh, &own, sizeof(own), members, parent->config.init_timeout_s);
+        status =
+            hetccl_mesh_all_gather(parent->mesh, &own, sizeof(own), members, parent->config.init_timeout_s);
     if (status == HETCCL_OK && child != NULL)
-        status = join_child(parent, child, ranks, select_members(members, parent->n_ranks, color, ranks), label);
+        status =
+            join_child(parent, child, ranks, select_members(members, parent->n_ranks, color, ranks), label);
     hetccl_free(members);
     hetccl_free(ranks);
     return status;
 }
 
-enum hetccl_status hetccl_comm_split(struct hetccl_comm *parent, int color, int key, struct hetccl_comm *child)
+enum hetccl_status hetccl_comm_split(struct hetccl_comm *parent, int color, int key,
+                                     struct hetccl_comm *child)
 {
     enum hetccl_status status = (enum hetccl_status)atomic_load(&parent->state);
 
@@ -99,7 +103,8 @@ enum hetccl_status hetccl_comm_split(struct hetccl_comm *parent, int color, int 
     if (status != HETCCL_OK)
         return hetccl_comm_check_usable(parent);
     if (color < 0 && color != HETCCL_SPLIT_NO_COLOR)
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: colour %d is negative and not NCCL_SPLIT_NOCOLOR", parent->rank, color);
+        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: colour %d is negative and not NCCL_SPLIT_NOCOLOR",
+                           parent->rank, color);
     atomic_fetch_add(&parent->n_inside, 1);
     status = split(parent, color, key, color == HETCCL_SPLIT_NO_COLOR ? NULL : child);
     atomic_fetch_sub(&parent->n_inside, 1);
@@ -109,20 +114,23 @@ enum hetccl_status hetccl_comm_split(struct hetccl_comm *parent, int color, int 
 /* ---- shrink ---- */
 
 /* Marks the excluded ranks; the marks are a set, whatever the order of the list. */
-static enum hetccl_status mark_excluded(const struct hetccl_comm *parent, const int *exclude, size_t n_exclude, uint8_t *marks)
+static enum hetccl_status mark_excluded(const struct hetccl_comm *parent, const int *exclude,
+                                        size_t n_exclude, uint8_t *marks)
 {
     for (size_t i = 0; i < n_exclude; i++) {
         if (exclude[i] < 0 || (uint32_t)exclude[i] >= parent->n_ranks)
-            return hetccl_fail(HETCCL_ERR_ARG, "rank %u: excluded rank %d is not in 0 to %u", parent->rank, exclude[i],
-                               parent->n_ranks - 1);
+            return hetccl_fail(HETCCL_ERR_ARG, "rank %u: excluded rank %d is not in 0 to %u", parent->rank,
+                               exclude[i], parent->n_ranks - 1);
         marks[exclude[i]] = 1;
     }
     if (marks[parent->rank])
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u excludes itself: only ranks that stay call shrink", parent->rank);
+        return hetccl_fail(HETCCL_ERR_ARG, "rank %u excludes itself: only ranks that stay call shrink",
+                           parent->rank);
     return HETCCL_OK;
 }
 
-static enum hetccl_status shrink(struct hetccl_comm *parent, const int *exclude, size_t n_exclude, struct hetccl_comm *child)
+static enum hetccl_status shrink(struct hetccl_comm *parent, const int *exclude, size_t n_exclude,
+                                 struct hetccl_comm *child)
 {
     uint64_t label = mix(0x84222325cbf29ce4ull, ++parent->n_children);
     uint8_t *marks = NULL;
@@ -147,8 +155,8 @@ static enum hetccl_status shrink(struct hetccl_comm *parent, const int *exclude,
     return status;
 }
 
-enum hetccl_status hetccl_comm_shrink(struct hetccl_comm *parent, const int *exclude, size_t n_exclude, bool is_abort,
-                                      struct hetccl_comm *child)
+enum hetccl_status hetccl_comm_shrink(struct hetccl_comm *parent, const int *exclude, size_t n_exclude,
+                                      bool is_abort, struct hetccl_comm *child)
 {
     enum hetccl_status status = (enum hetccl_status)atomic_load(&parent->state);
 

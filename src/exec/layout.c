@@ -33,8 +33,8 @@ struct lane_table {
     uint32_t mask;
 };
 
-static enum hetccl_status find_or_add_lane(struct hetccl_run *run, struct lane_table *table, uint32_t peer, bool is_send,
-                                           uint32_t *lane_out)
+static enum hetccl_status find_or_add_lane(struct hetccl_run *run, struct lane_table *table, uint32_t peer,
+                                           bool is_send, uint32_t *lane_out)
 {
     uint32_t at = ((peer * 2 + is_send) * 2654435761u) & table->mask;
 
@@ -52,8 +52,8 @@ static enum hetccl_status find_or_add_lane(struct hetccl_run *run, struct lane_t
     return HETCCL_OK;
 }
 
-static enum hetccl_status add_message(struct hetccl_run *run, struct lane_table *table, uint32_t step, uint32_t peer,
-                                      bool is_send, bool is_direct)
+static enum hetccl_status add_message(struct hetccl_run *run, struct lane_table *table, uint32_t step,
+                                      uint32_t peer, bool is_send, bool is_direct)
 {
     struct message *message = &run->messages[run->n_messages++];
 
@@ -76,7 +76,8 @@ static enum hetccl_status list_messages(struct hetccl_run *run, struct lane_tabl
             run->island_steps[run->n_island_steps++] = i;
         if (step->kind == HETCCL_STEP_SEND)
             status = add_message(run, table, i, step->peer, true, true);
-        for (uint32_t k = 0; step->kind == HETCCL_STEP_COMBINE && k < step->n_inputs && status == HETCCL_OK; k++) {
+        for (uint32_t k = 0; step->kind == HETCCL_STEP_COMBINE && k < step->n_inputs && status == HETCCL_OK;
+             k++) {
             const struct hetccl_input *input = &plan->inputs[step->first_input + k];
 
             if (input->is_message)

@@ -6,7 +6,8 @@
 
 #include "base/memory.h"
 
-/* A combine pass works on at most this much: a multiple of every element size, small enough to stay in the cache. */
+/* A combine pass works on at most this much: a multiple of every element size, small enough to stay in the
+ * cache. */
 enum { COMBINE_PASS_BYTES = 128 * 1024 };
 
 static const struct hetccl_step *step_of(const struct hetccl_run *run, uint32_t step)
@@ -31,8 +32,8 @@ static void make_ready(struct hetccl_run *run, uint32_t step)
 
     if (s->kind == HETCCL_STEP_COPY)
         run->ready[run->n_ready++] = step;
-    else if (s->kind == HETCCL_STEP_COMBINE && !(run->states[step].n_messages > 0 &&
-                                                 run->messages[run->states[step].first_message].is_direct))
+    else if (s->kind == HETCCL_STEP_COMBINE &&
+             !(run->states[step].n_messages > 0 && run->messages[run->states[step].first_message].is_direct))
         run->combines[run->n_combines++] = step;
 }
 
@@ -82,8 +83,13 @@ static enum hetccl_status run_copy(struct hetccl_run *run, const struct hetccl_s
     struct hetccl_stream stream = {0};
     void *dst = region_memory(run, &step->dst);
     const void *src = region_memory(run, &step->src);
-    struct hetccl_reduce reduce = {.dst = dst, .srcs = &src, .scales = &args->scale, .n_srcs = 1,
-                                   .count = step->dst.count, .type = args->type, .red = args->red};
+    struct hetccl_reduce reduce = {.dst = dst,
+                                   .srcs = &src,
+                                   .scales = &args->scale,
+                                   .n_srcs = 1,
+                                   .count = step->dst.count,
+                                   .type = args->type,
+                                   .red = args->red};
 
     if (step->is_raw)
         return device->ops->reduce(device, stream, &reduce);
@@ -108,7 +114,8 @@ static enum hetccl_status run_ready(struct hetccl_run *run, bool *moved_out)
 
 /* ---- island steps ---- */
 
-static void fill_engine_op(const struct hetccl_run *run, const struct hetccl_step *step, struct hetccl_engine_op *op)
+static void fill_engine_op(const struct hetccl_run *run, const struct hetccl_step *step,
+                           struct hetccl_engine_op *op)
 {
     const struct hetccl_region src = {.buffer = step->src.buffer};
     const struct hetccl_region dst = {.buffer = step->dst.buffer};
@@ -256,7 +263,8 @@ static enum hetccl_status run_lane(struct hetccl_run *run, struct lane *lane, bo
 /* ---- combine steps that peek ---- */
 
 /* Bytes that all message inputs of the step have at hand, at most a pass; 0 when one has none. */
-static enum hetccl_status peek_inputs(const struct hetccl_run *run, uint32_t step, const void **srcs, size_t *bytes_out)
+static enum hetccl_status peek_inputs(const struct hetccl_run *run, uint32_t step, const void **srcs,
+                                      size_t *bytes_out)
 {
     const struct hetccl_step *s = step_of(run, step);
     const struct step_state *state = &run->states[step];
@@ -301,21 +309,26 @@ static void consume_inputs(struct hetccl_run *run, uint32_t step, size_t bytes)
     }
 }
 
-static enum hetccl_status reduce_inputs(const struct hetccl_run *run, uint32_t step, const void *const *srcs, size_t bytes)
+static enum hetccl_status reduce_inputs(const struct hetccl_run *run, uint32_t step, const void *const *srcs,
+                                        size_t bytes)
 {
     const struct hetccl_step *s = step_of(run, step);
     struct hetccl_device *device = run->env->device;
     struct hetccl_stream stream = {0};
     struct hetccl_scale scales[HETCCL_REDUCE_MAX_INPUTS];
-    struct hetccl_reduce reduce = {.dst = region_memory(run, &s->dst) + run->states[step].done_bytes, .srcs = srcs,
-                                   .n_srcs = s->n_inputs, .count = bytes / run->args.elem_bytes,
-                                   .type = run->args.type, .red = run->args.red};
+    struct hetccl_reduce reduce = {.dst = region_memory(run, &s->dst) + run->states[step].done_bytes,
+                                   .srcs = srcs,
+                                   .n_srcs = s->n_inputs,
+                                   .count = bytes / run->args.elem_bytes,
+                                   .type = run->args.type,
+                                   .red = run->args.red};
     bool has_raw = false;
 
     for (uint32_t k = 0; k < s->n_inputs; k++)
         has_raw |= run->plan->inputs[s->first_input + k].is_raw;
     for (uint32_t k = 0; has_raw && k < s->n_inputs; k++)
-        scales[k] = run->plan->inputs[s->first_input + k].is_raw ? run->args.scale : hetccl_scale_one(run->args.type);
+        scales[k] =
+            run->plan->inputs[s->first_input + k].is_raw ? run->args.scale : hetccl_scale_one(run->args.type);
     if (has_raw)
         reduce.scales = scales;
     return device->ops->reduce(device, stream, &reduce);
@@ -363,7 +376,8 @@ static enum hetccl_status run_combines(struct hetccl_run *run, bool *moved_out)
 
 /* ---- the whole ---- */
 
-/* Done when every step is; a link may then still hold nothing of ours, as requests end before their steps do. */
+/* Done when every step is; a link may then still hold nothing of ours, as requests end before their steps do.
+ */
 static bool is_finished(const struct hetccl_run *run)
 {
     return run->n_done == run->plan->n_steps;
@@ -398,8 +412,8 @@ static bool is_waiting(const struct lane *lane)
 void hetccl_run_describe(const struct hetccl_run *run, char *out, size_t bytes)
 {
     if (run->is_island_active) {
-        (void)snprintf(out, bytes, "island step %u of %u, engine %s", run->next_island_step + 1, run->n_island_steps,
-                       run->env->engine->ops->name);
+        (void)snprintf(out, bytes, "island step %u of %u, engine %s", run->next_island_step + 1,
+                       run->n_island_steps, run->env->engine->ops->name);
         return;
     }
     for (uint32_t l = 0; l < run->n_lanes; l++) {
@@ -408,7 +422,8 @@ void hetccl_run_describe(const struct hetccl_run *run, char *out, size_t bytes)
         if (!is_waiting(lane))
             continue;
         (void)snprintf(out, bytes, "message %u of %u %s rank %u%s", lane->n_done + 1, lane->n_messages,
-                       lane->is_send ? "to" : "from", lane->peer, lane->link == NULL ? ", link not connected yet" : "");
+                       lane->is_send ? "to" : "from", lane->peer,
+                       lane->link == NULL ? ", link not connected yet" : "");
         return;
     }
     (void)snprintf(out, bytes, "%u of %u steps done", run->n_done, run->plan->n_steps);

@@ -3,8 +3,9 @@
 #define HETCCL_EXEC_RUN_H
 
 /*
- * Inside a run: the plan turned into lanes. A lane keeps an order that both ends rely on: one of island steps, and for
- * every peer one of sends and one of receives. Shared by layout.c (makes it) and run.c (walks it).
+ * Inside a run: the plan turned into lanes. A lane keeps an order that both ends rely on: one of island
+ * steps, and for every peer one of sends and one of receives. Shared by layout.c (makes it) and run.c (walks
+ * it).
  */
 
 #include "exec/exec.h"

@@ -7,8 +7,8 @@
 #include "exec/exec.h"
 
 /*
- * Sockets can be polled, doorbells are futexes, and one thread can't sleep on both. Where a wait needs both, or several
- * doorbells, it sleeps in short slices.
+ * Sockets can be polled, doorbells are futexes, and one thread can't sleep on both. Where a wait needs both,
+ * or several doorbells, it sleeps in short slices.
  */
 enum { MIXED_SLICE_NS = 200 * HETCCL_NS_PER_US };
 
