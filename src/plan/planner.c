@@ -82,6 +82,7 @@ enum hetccl_status hetccl_planner_init(struct hetccl_planner *p, const struct he
     p->island_rank = topo->island_rank_of[p->rank];
     p->domain = topo->islands[p->island].domain;
     p->my_island_in_domain = index_in_domain(topo, p->island);
+    p->top_level = topo->n_domains > 1 ? HETCCL_LEVEL_DOMAIN : HETCCL_LEVEL_ISLAND;
     p->n_tops = topo->n_domains > 1 ? topo->n_domains : topo->n_islands;
     p->my_top = topo->n_domains > 1 ? p->domain : p->island;
     p->has_domain_phases = topo->n_domains > 1 && has_shared_domain(topo);
@@ -210,14 +211,54 @@ static void add_part(struct hetccl_planner *p, size_t start, size_t end)
     p->parts[p->n_parts++] = (struct hetccl_span){.start = start, .end = end};
 }
 
-void hetccl_planner_find_parts(struct hetccl_planner *p, const struct hetccl_space *space)
+void hetccl_planner_find_parts(struct hetccl_planner *p, enum hetccl_level level,
+                               const struct hetccl_space *space)
 {
     p->n_parts = 0;
     hetccl_sweep_begin(&p->sweep, hetccl_planner_share(p, space), space->block);
-    hetccl_planner_add_top(p, p->my_top, space);
+    hetccl_planner_add_group(p, level, level == HETCCL_LEVEL_DOMAIN ? p->domain : p->island, space);
     while (hetccl_sweep_next(&p->sweep))
         if (p->sweep.holders[0] == p->rank)
             add_part(p, p->sweep.start, p->sweep.end);
+}
+
+uint32_t hetccl_planner_foreign_count(const struct hetccl_planner *p)
+{
+    return p->topo->n_domains - 1 + p->topo->domains[p->domain].n_islands - 1;
+}
+
+struct hetccl_foreign hetccl_planner_foreign(const struct hetccl_planner *p,
+                                             const struct hetccl_blocks *blocks, uint32_t number)
+{
+    struct hetccl_foreign foreign = {.level = HETCCL_LEVEL_ISLAND};
+    uint32_t n_domains = p->topo->n_domains - 1;
+
+    if (number < n_domains) {
+        foreign.level = HETCCL_LEVEL_DOMAIN;
+        foreign.space = hetccl_planner_domain_space(p, blocks, number + (number >= p->domain));
+    } else {
+        number -= n_domains;
+        number += number >= p->my_island_in_domain;
+        foreign.space = hetccl_planner_island_space(p, blocks, p->topo->domains[p->domain].islands[number]);
+    }
+    return foreign;
+}
+
+void hetccl_planner_add_pieces(struct hetccl_planner *p, const struct hetccl_space *space,
+                               const struct hetccl_place *whole, const struct hetccl_place *own)
+{
+    hetccl_sweep_begin(&p->sweep, (struct hetccl_span){space->start, space->end}, space->block);
+    hetccl_sweep_add_island(&p->sweep, p->island, space);
+    while (hetccl_sweep_next(&p->sweep)) {
+        uint32_t holder = p->sweep.holders[0];
+        struct hetccl_piece piece = {.owner = p->topo->island_rank_of[holder],
+                                     .count = p->sweep.end - p->sweep.start};
+
+        piece.whole_offset = hetccl_place_region(whole, p->sweep.start, p->sweep.end).offset;
+        if (holder == p->rank)
+            piece.own_offset = hetccl_place_region(own, p->sweep.start, p->sweep.end).offset;
+        hetccl_builder_piece(&p->b, piece);
+    }
 }
 
 struct hetccl_region hetccl_place_region(const struct hetccl_place *place, size_t start, size_t end)
@@ -233,10 +274,11 @@ struct hetccl_region hetccl_place_region(const struct hetccl_place *place, size_
     return hetccl_region_of(place->buffer, offset, end - start);
 }
 
-void hetccl_planner_add_top(struct hetccl_planner *p, uint32_t top, const struct hetccl_space *space)
+void hetccl_planner_add_group(struct hetccl_planner *p, enum hetccl_level level, uint32_t index,
+                              const struct hetccl_space *space)
 {
-    if (p->topo->n_domains > 1)
-        hetccl_sweep_add_domain(&p->sweep, top, space);
+    if (level == HETCCL_LEVEL_DOMAIN)
+        hetccl_sweep_add_domain(&p->sweep, index, space);
     else
-        hetccl_sweep_add_island(&p->sweep, top, space);
+        hetccl_sweep_add_island(&p->sweep, index, space);
 }

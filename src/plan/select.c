@@ -56,6 +56,31 @@ static enum hetccl_status check_request(const struct hetccl_topo *topo,
     return HETCCL_OK;
 }
 
+static void (*const hier_planners[HETCCL_P2P])(struct hetccl_planner *p) = {
+    [HETCCL_ALLREDUCE] = hetccl_plan_hier_allreduce,
+    [HETCCL_ALLGATHER] = hetccl_plan_hier_allgather,
+    [HETCCL_REDUCE_SCATTER] = hetccl_plan_hier_reduce_scatter,
+    [HETCCL_BROADCAST] = hetccl_plan_hier_broadcast,
+    [HETCCL_REDUCE] = hetccl_plan_hier_reduce,
+    [HETCCL_ALLTOALL] = hetccl_plan_direct_alltoall,
+    [HETCCL_ALLTOALLV] = hetccl_plan_direct_alltoallv,
+    [HETCCL_GATHER] = hetccl_plan_direct_gather,
+    [HETCCL_SCATTER] = hetccl_plan_direct_scatter,
+};
+
+static void plan_hier(struct hetccl_planner *p)
+{
+    enum hetccl_coll coll = p->request->coll;
+
+    /* One island in place: what an alltoall sends must be put aside, which the engine doesn't do. */
+    if (coll == HETCCL_ALLTOALLV || (coll == HETCCL_ALLTOALL && p->topo->n_ranks > 1))
+        hier_planners[coll](p);
+    else if (p->topo->n_islands == 1)
+        hetccl_plan_single(p);
+    else
+        hier_planners[coll](p);
+}
+
 enum hetccl_status hetccl_plan_build(const struct hetccl_topo *topo,
                                      const struct hetccl_plan_request *request, struct hetccl_plan **out)
 {
@@ -69,12 +94,8 @@ enum hetccl_status hetccl_plan_build(const struct hetccl_topo *topo,
         return status;
     p.b.plan->coll = request->coll;
     p.b.plan->name = "hier";
-    if (request->count > 0) {
-        if (topo->n_islands == 1)
-            hetccl_plan_single(&p);
-        else
-            hetccl_plan_hier_allreduce(&p);
-    }
+    if (request->count > 0 || request->coll == HETCCL_ALLTOALLV)
+        plan_hier(&p);
     status = hetccl_builder_finish(&p.b, out);
     hetccl_planner_fini(&p);
     return status;
