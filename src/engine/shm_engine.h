@@ -116,6 +116,8 @@ void hetccl_shm_publish(struct hetccl_shm_engine *shm);
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_shm_await(struct hetccl_shm_engine *shm, uint32_t peer,
                                                      uint64_t tick);
+/* HETCCL_OK when all ranks are there and well; else HETCCL_ERR_REMOTE with the first failure found. */
+HETCCL_NODISCARD enum hetccl_status hetccl_shm_look_for_failure(struct hetccl_shm_engine *shm);
 /* Keeps the calling thread's last error text as the engine's sticky failure and tells the others. Returns
  * status. */
 enum hetccl_status hetccl_shm_break(struct hetccl_shm_engine *shm, enum hetccl_status status);

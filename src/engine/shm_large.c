@@ -65,18 +65,27 @@ static enum hetccl_status large_open(struct hetccl_shm_engine *shm)
     return HETCCL_OK;
 }
 
-/* The failure of a rank that can't map is fatal for the island: by then the others may be using their
- * mapping. */
+/*
+ * The failure of a rank that can't map is fatal for the island: by then the others may be using their
+ * mapping. When the segment is gone because somebody else failed and rank 0 gave up, that failure is the
+ * cause to tell.
+ */
 enum hetccl_status hetccl_shm_large_prepare(struct hetccl_shm_engine *shm)
 {
-    enum hetccl_status status;
+    enum hetccl_status status, cause;
 
     if (shm->base.island_rank == 0) {
         large_create(shm);
         return HETCCL_OK;
     }
     status = hetccl_shm_await(shm, 0, shm->published + 1);
-    return status == HETCCL_OK ? large_open(shm) : status;
+    if (status != HETCCL_OK)
+        return status;
+    status = large_open(shm);
+    if (status == HETCCL_OK)
+        return HETCCL_OK;
+    cause = hetccl_shm_look_for_failure(shm);
+    return cause != HETCCL_OK ? cause : status;
 }
 
 void hetccl_shm_large_settle(struct hetccl_shm_engine *shm)

@@ -183,6 +183,17 @@ enum hetccl_status hetccl_shm_await(struct hetccl_shm_engine *shm, uint32_t peer
     return state == HETCCL_SHM_GOOD ? HETCCL_AGAIN : fail_peer(shm, peer, state);
 }
 
+enum hetccl_status hetccl_shm_look_for_failure(struct hetccl_shm_engine *shm)
+{
+    for (uint32_t peer = 0; peer < shm->base.n_ranks; peer++) {
+        uint32_t state = atomic_load_explicit(&control_of(shm, peer)->state, memory_order_acquire);
+
+        if (state != HETCCL_SHM_GOOD)
+            return fail_peer(shm, peer, state);
+    }
+    return HETCCL_OK;
+}
+
 enum hetccl_status hetccl_shm_break(struct hetccl_shm_engine *shm, enum hetccl_status status)
 {
     struct hetccl_shm_control *control = control_of(shm, shm->base.island_rank);
