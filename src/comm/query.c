@@ -18,6 +18,11 @@ int hetccl_comm_device(const struct hetccl_comm *comm)
     return comm->device != NULL ? comm->device->ordinal : 0;
 }
 
+const char *hetccl_comm_device_name(const struct hetccl_comm *comm)
+{
+    return comm->device != NULL ? comm->device->ops->name : "";
+}
+
 bool hetccl_comm_is_blocking(const struct hetccl_comm *comm)
 {
     return comm->options.is_blocking;
