@@ -197,18 +197,19 @@ static size_t wire_element_bytes(const struct hetccl_reference *reference)
     return hetccl_type_bytes(type);
 }
 
-static uint64_t bound_of(const struct session *session, const struct hetccl_trial *trial)
+static bool find_bound(const struct session *session, const struct hetccl_trial *trial, uint64_t *out)
 {
     size_t element_bytes = wire_element_bytes(&trial->reference);
     const char *name =
         hetccl_trial_name(trial->kind == HETCCL_TRIAL_BCAST ? HETCCL_TRIAL_BROADCAST : trial->kind);
-    uint64_t bound = 0;
+    ncclResult_t result;
 
-    if (trial->kind == HETCCL_TRIAL_SENDRECV)
-        return ring_bound(session, trial->count * element_bytes);
-    if (hetcclCommBound(session->comm, name, trial->count, element_bytes, (int)trial->root, &bound) != 0)
-        return 0;
-    return bound;
+    if (trial->kind == HETCCL_TRIAL_SENDRECV) {
+        *out = ring_bound(session, trial->count * element_bytes);
+        return true;
+    }
+    result = hetcclCommBound(session->comm, name, trial->count, element_bytes, (int)trial->root, out);
+    return result == ncclSuccess || give_up(session, "hetcclCommBound", result);
 }
 
 static bool run_row(struct session *session, struct hetccl_perf_row *row)
@@ -221,7 +222,8 @@ static bool run_row(struct session *session, struct hetccl_perf_row *row)
                      hetccl_reference_op_name(row->trial.reference.op), row->trial.root);
     if (session->rank == 0)
         hetccl_perf_printer_progress(&session->printer, &row->trial, row->size_bytes);
-    row->bound_bytes = bound_of(session, &row->trial);
+    if (!find_bound(session, &row->trial, &row->bound_bytes))
+        return false;
     if (row->trial.kind != HETCCL_TRIAL_BCAST && !measure(session, row, false, &row->out_of_place))
         return false;
     if (has_in_place && !measure(session, row, true, &row->in_place))

@@ -8,8 +8,7 @@
 #include "commands.h"
 #include "perf.h"
 #include "plan/plan.h"
-#include "plan_print.h"
-
+#include "plan/print.h"
 #include "topo/topo.h"
 #include "words.h"
 
@@ -176,6 +175,20 @@ static int read_option(struct plan_options *options, int option, const char *val
     }
 }
 
+/* -1: not a collective that is planned as one. */
+static const int coll_of_kind[HETCCL_TRIAL_KINDS] = {
+    [HETCCL_TRIAL_ALLREDUCE] = HETCCL_ALLREDUCE,
+    [HETCCL_TRIAL_ALLGATHER] = HETCCL_ALLGATHER,
+    [HETCCL_TRIAL_REDUCE_SCATTER] = HETCCL_REDUCE_SCATTER,
+    [HETCCL_TRIAL_BROADCAST] = HETCCL_BROADCAST,
+    [HETCCL_TRIAL_REDUCE] = HETCCL_REDUCE,
+    [HETCCL_TRIAL_ALLTOALL] = HETCCL_ALLTOALL,
+    [HETCCL_TRIAL_GATHER] = HETCCL_GATHER,
+    [HETCCL_TRIAL_SCATTER] = HETCCL_SCATTER,
+    [HETCCL_TRIAL_SENDRECV] = -1,
+    [HETCCL_TRIAL_BCAST] = HETCCL_BROADCAST,
+};
+
 static int read_collective(struct plan_options *options, int argc, char **argv)
 {
     int kind;
@@ -186,7 +199,7 @@ static int read_collective(struct plan_options *options, int argc, char **argv)
                                                ? "no collective given; see hetccl plan --help"
                                                : "one collective at a time; see hetccl plan --help");
     kind = hetccl_words_find_collective(argv[optind]);
-    coll = kind >= 0 ? hetccl_coll_find(hetccl_trial_name((enum hetccl_trial_kind)kind)) : -1;
+    coll = kind >= 0 ? coll_of_kind[kind] : -1;
     if (coll < 0)
         return hetccl_words_refuse(
             "plan",
@@ -352,8 +365,9 @@ static int print_plans(const struct plan_options *options, const struct hetccl_t
            topo->n_islands, topo->n_hosts, plans[0]->name);
     print_islands(topo, stdout);
     for (uint32_t rank = 0; rank < topo->n_ranks; rank++)
-        if (options->rank < 0 || options->rank == (long)rank)
-            hetccl_plan_print(plans[rank], stdout);
+        if ((options->rank < 0 || options->rank == (long)rank) &&
+            hetccl_plan_print(topo, plans[rank], request->elem_bytes, stdout) != HETCCL_OK)
+            return hetccl_words_refuse("plan", "%s", hetccl_last_error_thread());
     print_links(topo, plans, request->elem_bytes, stdout);
     print_sums(topo, request, plans, stdout);
     return fflush(stdout) == 0 ? HETCCL_EXIT_OK : HETCCL_EXIT_FAILED;
