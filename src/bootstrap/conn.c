@@ -401,7 +401,7 @@ static void take_bytes(struct hetccl_conn *conn, size_t n, bool is_full)
 
 static void receive(struct hetccl_conn *conn)
 {
-    for (int i = 0; i < READS_AT_A_TIME && conn->state != HETCCL_CONN_CLOSED; i++) {
+    for (int i = 0; i < READS_AT_A_TIME && conn->state != HETCCL_CONN_CLOSED && !conn->is_parked; i++) {
         uint8_t *room = NULL;
         size_t room_bytes = find_room(conn, &room);
         ssize_t n;

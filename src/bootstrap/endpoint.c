@@ -78,10 +78,11 @@ static void after_fork_in_child(void)
         forget_fd(&endpoint->wake.fd);
         forget_fd(&endpoint->epoll_fd);
     }
-    memset(endpoint, 0, sizeof(*endpoint));
-    endpoint->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    endpoint->changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-    endpoint->epoll_fd = endpoint->wake.fd = -1;
+    endpoint->n_users = 0;
+    endpoint->n_listeners = 0;
+    endpoint->state = HETCCL_ENDPOINT_STOPPED;
+    (void)pthread_cond_init(&endpoint->changed, NULL); /* its waiters stayed with the parent */
+    pthread_mutex_unlock(&endpoint->lock);
 }
 
 static void prepare_process(void)

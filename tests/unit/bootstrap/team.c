@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/time.h"
+#include "bootstrap/endpoint.h"
 
 static atomic_int n_failures;
 
@@ -70,6 +72,19 @@ static void on_arrived(void *context)
     atomic_fetch_add(&rank->n_arrived, 1);
 }
 
+static void take_id(struct team_rank *rank)
+{
+    struct team_shared *shared = rank->shared;
+
+    if (rank->rank == 0 && !atomic_load(&shared->has_id)) {
+        expect_status(hetccl_unique_id_create(&rank->config, shared->id), HETCCL_OK, "unique id");
+        atomic_store(&shared->has_id, true);
+    }
+    while (!atomic_load(&shared->has_id))
+        hetccl_sleep_ns(HETCCL_NS_PER_MS);
+    memcpy(rank->id, shared->id, sizeof(rank->id));
+}
+
 void team_create(struct team_rank *rank)
 {
     const uint8_t(*ids)[HETCCL_UNIQUE_ID_BYTES] = (const uint8_t(*)[HETCCL_UNIQUE_ID_BYTES])rank->id;
@@ -82,8 +97,12 @@ void team_create(struct team_rank *rank)
                                     .events = {.context = rank, .failed = on_failed, .arrived = on_arrived}};
     uint64_t start_ns = hetccl_now_ns();
 
+    if (rank->shared != NULL)
+        take_id(rank);
     rank->create_status = hetccl_mesh_create(&args, &rank->mesh);
     rank->create_ns = hetccl_now_ns() - start_ns;
+    if (rank->shared != NULL && rank->create_status == HETCCL_OK)
+        atomic_fetch_add(&rank->shared->n_standing, 1);
 }
 
 bool team_wait_failed(struct team_rank *rank, unsigned ms)
@@ -136,7 +155,7 @@ int team_run_threads(uint32_t n_ranks, const struct hetccl_config *config, team_
     return team_failures() - before;
 }
 
-pid_t team_fork(struct team_rank *rank, team_body *body)
+static pid_t fork_rank(struct team_rank *rank, team_body *body)
 {
     pid_t pid = fork();
 
@@ -146,6 +165,48 @@ pid_t team_fork(struct team_rank *rank, team_body *body)
     atomic_store(&n_failures, 0);
     body(rank);
     _exit(team_failures() == 0 ? 0 : 1);
+}
+
+bool team_wait_count(atomic_uint *counter, unsigned number, unsigned ms)
+{
+    for (unsigned waited = 0; waited < ms && atomic_load(counter) < number; waited++)
+        hetccl_sleep_ns(HETCCL_NS_PER_MS);
+    return atomic_load(counter) >= number;
+}
+
+static bool is_endpoint_running(void)
+{
+    struct hetccl_endpoint *endpoint = hetccl_endpoint_find();
+    bool is_running;
+
+    hetccl_endpoint_lock(endpoint);
+    is_running = endpoint->state != HETCCL_ENDPOINT_STOPPED;
+    hetccl_endpoint_unlock(endpoint);
+    return is_running;
+}
+
+/*
+ * Forked while this process has no other thread (an endpoint of an earlier test may be ending): the thread
+ * sanitizer can't follow anything else, and it is how launchers do it.
+ */
+struct team_shared *team_start_processes(uint32_t n_ranks, const struct hetccl_config *config,
+                                         team_body *body, void *arg, pid_t *pids_out)
+{
+    struct team_shared *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    static struct team_rank rank;
+
+    if (shared == MAP_FAILED)
+        abort();
+    for (int i = 0; i < 1000 && is_endpoint_running(); i++)
+        hetccl_sleep_ns(HETCCL_NS_PER_MS);
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        init_rank(&rank, i, n_ranks, config);
+        rank.shared = shared;
+        rank.arg = arg;
+        pids_out[i] = fork_rank(&rank, body);
+    }
+    return shared;
 }
 
 bool team_reap(pid_t pid, unsigned ms)
@@ -166,16 +227,8 @@ int team_run_processes(uint32_t n_ranks, const struct hetccl_config *config, tea
 {
     pid_t pids[TEAM_MAX_RANKS];
     int before = team_failures();
-    struct team_rank rank;
-    uint8_t id[HETCCL_UNIQUE_ID_BYTES];
 
-    expect_status(hetccl_unique_id_create(config, id), HETCCL_OK, "unique id");
-    for (uint32_t i = 0; i < n_ranks; i++) {
-        init_rank(&rank, i, n_ranks, config);
-        memcpy(rank.id, id, sizeof(id));
-        rank.arg = arg;
-        pids[i] = team_fork(&rank, body);
-    }
+    (void)team_start_processes(n_ranks, config, body, arg, pids);
     for (uint32_t i = 0; i < n_ranks; i++)
         expect(team_reap(pids[i], 20000), "a rank's process ends well and in time");
     return team_failures() - before;
@@ -201,15 +254,4 @@ unsigned team_count_threads(void)
 unsigned team_count_fds(void)
 {
     return count_entries("/proc/self/fd");
-}
-
-/*
- * The thread sanitizer refuses threads in the child of a threaded process unless told otherwise. It works well enough
- * here: a child of these tests starts from the library's own fork handler.
- */
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
-
-const char *__tsan_default_options(void)
-{
-    return "die_after_fork=0";
 }

@@ -14,7 +14,16 @@
 
 enum { TEAM_MAX_RANKS = 32 };
 
+/* Between the test and the processes it forks. */
+struct team_shared {
+    atomic_bool has_id;
+    uint8_t id[HETCCL_UNIQUE_ID_BYTES];
+    atomic_uint n_standing; /* ranks whose create has succeeded */
+    atomic_uint n_ready;    /* for the test's own use */
+};
+
 struct team_rank {
+    struct team_shared *shared; /* NULL: the id is there already; else rank 0 makes it and shares it */
     uint32_t rank, n_ranks;
     struct hetccl_config config;
     uint8_t id[HETCCL_UNIQUE_ID_BYTES];
@@ -50,8 +59,12 @@ bool team_wait_failed(struct team_rank *rank, unsigned ms);
 int team_run_threads(uint32_t n_ranks, const struct hetccl_config *config, team_body *body, void *arg);
 int team_run_processes(uint32_t n_ranks, const struct hetccl_config *config, team_body *body, void *arg);
 
-/* The same in pieces: processes that the test wants to stop or kill. */
-pid_t team_fork(struct team_rank *rank, team_body *body);
+/* The same in pieces: processes that the test wants to stop or kill. pids_out has n_ranks entries. */
+struct team_shared *team_start_processes(uint32_t n_ranks, const struct hetccl_config *config,
+                                         team_body *body, void *arg, pid_t *pids_out);
+
+/* True once the counter has reached the number, before the deadline. */
+bool team_wait_count(atomic_uint *counter, unsigned number, unsigned ms);
 
 /* Exit status 0 before the deadline, else false (and the process is killed). */
 bool team_reap(pid_t pid, unsigned ms);
