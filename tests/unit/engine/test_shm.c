@@ -13,7 +13,8 @@ enum {
     ALL_KINDS = HETCCL_ENGINE_ALLTOALL + 1,
     TINY_SLOT = 4096,
     MIDDLE_SLOT = 64 << 10,
-    STREAMED = (4 << 20) + 12345
+    STREAMED = (4 << 20) + 12345,
+    TWO_PHASES = 9001, /* two bytes each: too many for every rank to reduce all */
 };
 
 static bool can_cut(enum hetccl_engine_op_kind kind, enum case_cut cut)
@@ -197,7 +198,9 @@ static int body_many(struct island_rank *self)
         for (int variant = self->n_ranks > 100 ? 2 : 0; variant < 4; variant++) {
             struct case_spec spec = {.kind = kind,
                                      .type = HETCCL_BFLOAT16,
-                                     .count = variant < 2 ? 3 : 200,
+                                     .count = variant < 2                       ? 3
+                                              : kind == HETCCL_ENGINE_ALLREDUCE ? TWO_PHASES
+                                                                                : 200,
                                      .is_in_place = variant % 2 != 0,
                                      .is_raw = variant % 2 == 0,
                                      .sequence = ++sequence};
