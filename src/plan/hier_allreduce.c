@@ -86,7 +86,7 @@ static void scatter(struct hetccl_planner *p, uint32_t chunk, void *algorithm)
     const struct hetccl_island *island = &p->topo->islands[p->island];
     struct hetccl_space space = chunk_space(p, chunk);
     struct hetccl_span share = hetccl_planner_share(p, &space);
-    struct hetccl_place place = island_place(p, a, chunk);
+    struct hetccl_place whole = {.buffer = HETCCL_BUF_SEND}, place = island_place(p, a, chunk);
     struct hetccl_region mine = hetccl_place_region(&place, share.start, share.end);
     struct hetccl_island_step step = {
         .op = HETCCL_ISLAND_REDUCE_SCATTER, .src = HETCCL_BUF_SEND, .dst = place.buffer};
@@ -100,13 +100,7 @@ static void scatter(struct hetccl_planner *p, uint32_t chunk, void *algorithm)
         return;
     }
     hetccl_builder_island_begin(&p->b, &step);
-    for (uint32_t i = 0; i < island->n_ranks; i++) {
-        struct hetccl_span span = hetccl_cut_span(&space, island->n_ranks, i);
-        struct hetccl_piece piece = {.owner = i, .whole_offset = span.start, .count = span.end - span.start};
-
-        piece.own_offset = i == p->island_rank ? mine.offset : 0;
-        hetccl_builder_piece(&p->b, piece);
-    }
+    hetccl_planner_add_pieces(p, &space, &whole, &place);
     hetccl_builder_island_end(&p->b);
 }
 
@@ -124,7 +118,7 @@ static void begin_top_sweep(struct hetccl_planner *p, const struct hetccl_space 
 {
     hetccl_sweep_begin(&p->sweep, part, 0);
     for (uint32_t top = 0; top < p->n_tops; top++)
-        hetccl_planner_add_top(p, top, space);
+        hetccl_planner_add_group(p, p->top_level, top, space);
 }
 
 /* dst of the present interval's [start, end) out of everybody's partial sum, in the order of the groups. */
@@ -171,7 +165,7 @@ static void top_reduce(struct hetccl_planner *p, uint32_t chunk, void *algorithm
     struct hetccl_space space = chunk_space(p, chunk);
     struct hetccl_place partial = domain_place(p, a, chunk);
 
-    hetccl_planner_find_parts(p, &space);
+    hetccl_planner_find_parts(p, p->top_level, &space);
     for (uint32_t i = 0; i < p->n_parts; i++) {
         begin_top_sweep(p, &space, p->parts[i]);
         while (hetccl_sweep_next(&p->sweep))
@@ -200,7 +194,7 @@ static void top_spread(struct hetccl_planner *p, uint32_t chunk, void *algorithm
 {
     struct hetccl_space space = chunk_space(p, chunk);
 
-    hetccl_planner_find_parts(p, &space);
+    hetccl_planner_find_parts(p, p->top_level, &space);
     for (uint32_t i = 0; i < p->n_parts; i++) {
         begin_top_sweep(p, &space, p->parts[i]);
         while (hetccl_sweep_next(&p->sweep))
@@ -218,22 +212,15 @@ static void domain_down(struct hetccl_planner *p, uint32_t chunk, void *algorith
 
 static void gather(struct hetccl_planner *p, uint32_t chunk, void *algorithm)
 {
-    const struct hetccl_island *island = &p->topo->islands[p->island];
     struct hetccl_space space = chunk_space(p, chunk);
+    struct hetccl_place place = {.buffer = HETCCL_BUF_RECV};
     struct hetccl_island_step step = {
         .op = HETCCL_ISLAND_ALLGATHER, .src = HETCCL_BUF_RECV, .dst = HETCCL_BUF_RECV};
 
-    if (island->n_ranks == 1)
+    if (p->topo->islands[p->island].n_ranks == 1)
         return;
     hetccl_builder_island_begin(&p->b, &step);
-    for (uint32_t i = 0; i < island->n_ranks; i++) {
-        struct hetccl_span span = hetccl_cut_span(&space, island->n_ranks, i);
-
-        hetccl_builder_piece(&p->b, (struct hetccl_piece){.owner = i,
-                                                          .whole_offset = span.start,
-                                                          .own_offset = span.start,
-                                                          .count = span.end - span.start});
-    }
+    hetccl_planner_add_pieces(p, &space, &place, &place);
     hetccl_builder_island_end(&p->b);
 }
 

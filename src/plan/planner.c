@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/planner.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 
-enum { LINE_BYTES = 64, MAX_CHUNK_GROUPS = 2048 };
+enum { LINE_BYTES = 64, MAX_CHUNK_ISLANDS = 2048, MAX_CHUNK_PIECES = 32768 };
 
 static uint32_t index_in_domain(const struct hetccl_topo *topo, uint32_t island)
 {
@@ -25,30 +26,48 @@ static bool has_shared_domain(const struct hetccl_topo *topo)
     return false;
 }
 
-static bool is_of_blocks(enum hetccl_coll coll)
+/*
+ * How many ranks of the largest island share a chunk: a chunk is so large that what one of them carries of it is about
+ * chunk_bytes. All-gather and reduce-scatter move a chunk of every rank's block at once.
+ */
+static double share_count(enum hetccl_coll coll, double n_ranks, double largest_island)
 {
-    return coll != HETCCL_ALLREDUCE && coll != HETCCL_BROADCAST && coll != HETCCL_REDUCE;
+    switch (coll) {
+    case HETCCL_ALLREDUCE:
+    case HETCCL_BROADCAST:
+    case HETCCL_REDUCE:
+        return largest_island;
+    case HETCCL_ALLGATHER:
+    case HETCCL_REDUCE_SCATTER:
+        return largest_island / n_ranks;
+    default:
+        return 1;
+    }
 }
 
-/*
- * A chunk's share is what one rank of the largest island carries of it. The number of steps grows with chunks
- * times groups or ranks, so huge communicators get fewer chunks.
- */
+/* Steps and pieces of a chunk grow with islands and ranks: huge communicators get fewer chunks, so that plans stay small. */
+static size_t chunk_limit(const struct hetccl_topo *topo, enum hetccl_coll coll)
+{
+    size_t n_islands = topo->n_islands, limit;
+
+    if (coll == HETCCL_ALLREDUCE)
+        limit = MAX_CHUNK_ISLANDS / n_islands;
+    else
+        limit = MAX_CHUNK_PIECES / (topo->n_ranks + n_islands * n_islands);
+    return hetccl_max_size(hetccl_min_size(limit, HETCCL_MAX_CHUNKS), 1);
+}
+
 uint32_t hetccl_plan_chunk_count(const struct hetccl_topo *topo, const struct hetccl_plan_request *request)
 {
-    size_t bytes, n_shares = 1, limit = MAX_CHUNK_GROUPS / topo->n_islands, n_chunks;
+    double bytes = (double)request->count * (double)request->elem_bytes, n_chunks;
+    size_t limit = hetccl_min_size(chunk_limit(topo, request->coll), hetccl_max_size(request->count, 1));
+    uint32_t largest = 1;
 
     for (uint32_t i = 0; i < topo->n_islands; i++)
-        n_shares = hetccl_max_size(n_shares, topo->islands[i].n_ranks);
-    if (is_of_blocks(request->coll)) {
-        n_shares = 1;
-        limit = MAX_CHUNK_GROUPS / topo->n_ranks;
-    }
-    if (!hetccl_mul_size(request->count, request->elem_bytes, &bytes))
-        bytes = SIZE_MAX;
-    n_chunks = (bytes - (bytes > 0)) / hetccl_max_size(request->chunk_bytes, 1) / n_shares + 1;
-    limit = hetccl_max_size(hetccl_min_size(limit, HETCCL_MAX_CHUNKS), 1);
-    return (uint32_t)hetccl_min_size(hetccl_min_size(n_chunks, limit), hetccl_max_size(request->count, 1));
+        largest = topo->islands[i].n_ranks > largest ? topo->islands[i].n_ranks : largest;
+    n_chunks = bytes / (double)hetccl_max_size(request->chunk_bytes, 1);
+    n_chunks /= share_count(request->coll, topo->n_ranks, largest);
+    return n_chunks < (double)limit ? (uint32_t)hetccl_max_size((size_t)ceil(n_chunks), 1) : (uint32_t)limit;
 }
 
 static enum hetccl_status allocate(struct hetccl_planner *p)
@@ -82,6 +101,7 @@ enum hetccl_status hetccl_planner_init(struct hetccl_planner *p, const struct he
     p->island_rank = topo->island_rank_of[p->rank];
     p->domain = topo->islands[p->island].domain;
     p->my_island_in_domain = index_in_domain(topo, p->island);
+    p->top_level = topo->n_domains > 1 ? HETCCL_LEVEL_DOMAIN : HETCCL_LEVEL_ISLAND;
     p->n_tops = topo->n_domains > 1 ? topo->n_domains : topo->n_islands;
     p->my_top = topo->n_domains > 1 ? p->domain : p->island;
     p->has_domain_phases = topo->n_domains > 1 && has_shared_domain(topo);
@@ -210,14 +230,54 @@ static void add_part(struct hetccl_planner *p, size_t start, size_t end)
     p->parts[p->n_parts++] = (struct hetccl_span){.start = start, .end = end};
 }
 
-void hetccl_planner_find_parts(struct hetccl_planner *p, const struct hetccl_space *space)
+void hetccl_planner_find_parts(struct hetccl_planner *p, enum hetccl_level level,
+                               const struct hetccl_space *space)
 {
     p->n_parts = 0;
     hetccl_sweep_begin(&p->sweep, hetccl_planner_share(p, space), space->block);
-    hetccl_planner_add_top(p, p->my_top, space);
+    hetccl_planner_add_group(p, level, level == HETCCL_LEVEL_DOMAIN ? p->domain : p->island, space);
     while (hetccl_sweep_next(&p->sweep))
         if (p->sweep.holders[0] == p->rank)
             add_part(p, p->sweep.start, p->sweep.end);
+}
+
+uint32_t hetccl_planner_foreign_count(const struct hetccl_planner *p)
+{
+    return p->topo->n_domains - 1 + p->topo->domains[p->domain].n_islands - 1;
+}
+
+struct hetccl_foreign hetccl_planner_foreign(const struct hetccl_planner *p,
+                                             const struct hetccl_blocks *blocks, uint32_t number)
+{
+    struct hetccl_foreign foreign = {.level = HETCCL_LEVEL_ISLAND};
+    uint32_t n_domains = p->topo->n_domains - 1;
+
+    if (number < n_domains) {
+        foreign.level = HETCCL_LEVEL_DOMAIN;
+        foreign.space = hetccl_planner_domain_space(p, blocks, number + (number >= p->domain));
+    } else {
+        number -= n_domains;
+        number += number >= p->my_island_in_domain;
+        foreign.space = hetccl_planner_island_space(p, blocks, p->topo->domains[p->domain].islands[number]);
+    }
+    return foreign;
+}
+
+void hetccl_planner_add_pieces(struct hetccl_planner *p, const struct hetccl_space *space,
+                               const struct hetccl_place *whole, const struct hetccl_place *own)
+{
+    hetccl_sweep_begin(&p->sweep, (struct hetccl_span){space->start, space->end}, space->block);
+    hetccl_sweep_add_island(&p->sweep, p->island, space);
+    while (hetccl_sweep_next(&p->sweep)) {
+        uint32_t holder = p->sweep.holders[0];
+        struct hetccl_piece piece = {.owner = p->topo->island_rank_of[holder],
+                                     .count = p->sweep.end - p->sweep.start};
+
+        piece.whole_offset = hetccl_place_region(whole, p->sweep.start, p->sweep.end).offset;
+        if (holder == p->rank)
+            piece.own_offset = hetccl_place_region(own, p->sweep.start, p->sweep.end).offset;
+        hetccl_builder_piece(&p->b, piece);
+    }
 }
 
 struct hetccl_region hetccl_place_region(const struct hetccl_place *place, size_t start, size_t end)
@@ -233,10 +293,11 @@ struct hetccl_region hetccl_place_region(const struct hetccl_place *place, size_
     return hetccl_region_of(place->buffer, offset, end - start);
 }
 
-void hetccl_planner_add_top(struct hetccl_planner *p, uint32_t top, const struct hetccl_space *space)
+void hetccl_planner_add_group(struct hetccl_planner *p, enum hetccl_level level, uint32_t index,
+                              const struct hetccl_space *space)
 {
-    if (p->topo->n_domains > 1)
-        hetccl_sweep_add_domain(&p->sweep, top, space);
+    if (level == HETCCL_LEVEL_DOMAIN)
+        hetccl_sweep_add_domain(&p->sweep, index, space);
     else
-        hetccl_sweep_add_island(&p->sweep, top, space);
+        hetccl_sweep_add_island(&p->sweep, index, space);
 }

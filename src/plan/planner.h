@@ -43,6 +43,9 @@ struct hetccl_place {
     const struct hetccl_blocks *blocks; /* v lies in its rank's block; a stretch must not leave the block */
 };
 
+/* Whose shares count: an island's, or a domain's parts. */
+enum hetccl_level { HETCCL_LEVEL_ISLAND, HETCCL_LEVEL_DOMAIN };
+
 struct hetccl_planner {
     const struct hetccl_topo *topo;
     const struct hetccl_plan_request *request;
@@ -56,8 +59,9 @@ struct hetccl_planner {
 
     uint32_t rank, island, island_rank, domain;
     uint32_t my_island_in_domain; /* index */
-    uint32_t n_tops, my_top; /* the groups of the top level: domains, or islands where there is one domain */
-    bool has_domain_phases;  /* several domains, and one of them has several islands */
+    enum hetccl_level top_level;  /* domains, or islands where there is one domain */
+    uint32_t n_tops, my_top;      /* the groups of that level */
+    bool has_domain_phases;       /* several domains, and one of them has several islands */
     size_t granule;
     uint32_t n_chunks;
 };
@@ -92,14 +96,33 @@ struct hetccl_space hetccl_planner_domain_space(const struct hetccl_planner *p,
 /* My share of a space inside my island. */
 struct hetccl_span hetccl_planner_share(const struct hetccl_planner *p, const struct hetccl_space *space);
 
-/* Fills p->parts with the parts of a space that I hold in my group of the top level, ascending, none across a
- * block's end. */
-void hetccl_planner_find_parts(struct hetccl_planner *p, const struct hetccl_space *space);
+/* Fills p->parts with what I hold of a space at that level, ascending, none across a block's end. */
+void hetccl_planner_find_parts(struct hetccl_planner *p, enum hetccl_level level,
+                               const struct hetccl_space *space);
+
+/*
+ * The groups whose blocks my island must reduce or gather for others: every other domain, then every sibling
+ * island. Number 0 .. hetccl_planner_foreign_count() - 1; what one of them covers, and the level at which my
+ * side holds it.
+ */
+struct hetccl_foreign {
+    enum hetccl_level level;
+    struct hetccl_space space;
+};
+uint32_t hetccl_planner_foreign_count(const struct hetccl_planner *p);
+struct hetccl_foreign hetccl_planner_foreign(const struct hetccl_planner *p,
+                                             const struct hetccl_blocks *blocks, uint32_t number);
+
+/* Lists the pieces of a space, cut among my island's ranks; whole and own say where each piece's two offsets
+ * lie. */
+void hetccl_planner_add_pieces(struct hetccl_planner *p, const struct hetccl_space *space,
+                               const struct hetccl_place *whole, const struct hetccl_place *own);
 
 struct hetccl_region hetccl_place_region(const struct hetccl_place *place, size_t start, size_t end);
 
-/* Adds a group of the top level to the sweep. */
-void hetccl_planner_add_top(struct hetccl_planner *p, uint32_t top, const struct hetccl_space *space);
+/* Adds an island or a domain to the sweep. */
+void hetccl_planner_add_group(struct hetccl_planner *p, enum hetccl_level level, uint32_t index,
+                              const struct hetccl_space *space);
 
 /*
  * Inside my domain, over my share of a space: from partial results of each island to one of the domain (up),
@@ -114,5 +137,15 @@ void hetccl_domain_down(struct hetccl_planner *p, const struct hetccl_space *spa
 /* The planners: each writes all steps of one call into p->b. */
 void hetccl_plan_single(struct hetccl_planner *p); /* one rank, or one island */
 void hetccl_plan_hier_allreduce(struct hetccl_planner *p);
+void hetccl_plan_hier_allgather(struct hetccl_planner *p);
+void hetccl_plan_hier_reduce_scatter(struct hetccl_planner *p);
+void hetccl_plan_hier_broadcast(struct hetccl_planner *p);
+void hetccl_plan_hier_reduce(struct hetccl_planner *p);
+void hetccl_plan_direct_alltoall(struct hetccl_planner *p);
+void hetccl_plan_direct_alltoallv(struct hetccl_planner *p);
+void hetccl_plan_direct_gather(struct hetccl_planner *p);
+void hetccl_plan_direct_scatter(struct hetccl_planner *p);
+void hetccl_plan_flat(struct hetccl_planner *p);   /* allreduce, reduce */
+void hetccl_plan_leader(struct hetccl_planner *p); /* allreduce */
 
 #endif
