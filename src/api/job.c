@@ -115,10 +115,14 @@ static void start_members(struct member *members, struct hetccl_job *const *jobs
         members[i].job = jobs[i];
     }
     for (size_t i = 0; i < n_jobs; i++) {
-        jobs[i]->status = hetccl_thread_start("hetccl-job", run_member, &members[i], &members[i].thread);
-        members[i].has_thread = jobs[i]->status == HETCCL_OK;
-        if (!members[i].has_thread)
-            report(&members[i], jobs[i]->status);
+        enum hetccl_status status =
+            hetccl_thread_start("hetccl-job", run_member, &members[i], &members[i].thread);
+
+        members[i].has_thread = status == HETCCL_OK;
+        if (members[i].has_thread)
+            continue;
+        jobs[i]->status = status;
+        report(&members[i], status);
     }
 }
 
