@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/enqueue.h"
 
-/*
- * One builder a collective, shared by its plain entry, the one with a config, and AMD's spellings. An
- * operator of -1 is a caller's mistake and must not read as "no operator".
- */
-static int sane_op(ncclRedOp_t op)
-{
-    return (int)op < 0 ? INT_MIN : (int)op;
-}
-
 ncclResult_t pncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                   ncclRedOp_t op, ncclComm_t comm, hetcclStream_t stream,
                                   const ncclCollConfig_t *config)
@@ -18,7 +9,8 @@ ncclResult_t pncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t c
         .function = "ncclAllReduce",
         .comm = comm,
         .type = (int)datatype,
-        .op = sane_op(op),
+        .has_op = true,
+        .op = (int)op,
         .call =
             {.coll = HETCCL_ALLREDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .stream = stream},
         .config = config,
@@ -39,7 +31,6 @@ ncclResult_t pncclBroadcastConfig(const void *sendbuff, void *recvbuff, size_t c
         .function = "ncclBroadcast",
         .comm = comm,
         .type = (int)datatype,
-        .op = HETCCL_NO_OP,
         .call = {.coll = HETCCL_BROADCAST,
                  .send = sendbuff,
                  .recv = recvbuff,
@@ -70,7 +61,8 @@ ncclResult_t pncclReduceConfig(const void *sendbuff, void *recvbuff, size_t coun
         .function = "ncclReduce",
         .comm = comm,
         .type = (int)datatype,
-        .op = sane_op(op),
+        .has_op = true,
+        .op = (int)op,
         .call = {.coll = HETCCL_REDUCE,
                  .send = sendbuff,
                  .recv = recvbuff,
@@ -95,7 +87,6 @@ ncclResult_t pncclAllGatherConfig(const void *sendbuff, void *recvbuff, size_t s
         .function = "ncclAllGather",
         .comm = comm,
         .type = (int)datatype,
-        .op = HETCCL_NO_OP,
         .call = {.coll = HETCCL_ALLGATHER,
                  .send = sendbuff,
                  .recv = recvbuff,
@@ -119,7 +110,8 @@ ncclResult_t pncclReduceScatterConfig(const void *sendbuff, void *recvbuff, size
         .function = "ncclReduceScatter",
         .comm = comm,
         .type = (int)datatype,
-        .op = sane_op(op),
+        .has_op = true,
+        .op = (int)op,
         .call = {.coll = HETCCL_REDUCE_SCATTER,
                  .send = sendbuff,
                  .recv = recvbuff,
@@ -143,7 +135,6 @@ ncclResult_t pncclAlltoAllConfig(const void *sendbuff, void *recvbuff, size_t co
         .function = "ncclAlltoAll",
         .comm = comm,
         .type = (int)datatype,
-        .op = HETCCL_NO_OP,
         .call =
             {.coll = HETCCL_ALLTOALL, .send = sendbuff, .recv = recvbuff, .count = count, .stream = stream},
         .config = config,
@@ -164,7 +155,6 @@ ncclResult_t pncclGatherConfig(const void *sendbuff, void *recvbuff, size_t coun
         .function = "ncclGather",
         .comm = comm,
         .type = (int)datatype,
-        .op = HETCCL_NO_OP,
         .call = {.coll = HETCCL_GATHER,
                  .send = sendbuff,
                  .recv = recvbuff,
@@ -189,7 +179,6 @@ ncclResult_t pncclScatterConfig(const void *sendbuff, void *recvbuff, size_t cou
         .function = "ncclScatter",
         .comm = comm,
         .type = (int)datatype,
-        .op = HETCCL_NO_OP,
         .call = {.coll = HETCCL_SCATTER,
                  .send = sendbuff,
                  .recv = recvbuff,
@@ -213,7 +202,6 @@ ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t dataty
         .function = "ncclSend",
         .comm = comm,
         .type = (int)datatype,
-        .op = HETCCL_NO_OP,
         .call = {.coll = HETCCL_P2P,
                  .is_send = true,
                  .send = sendbuff,
@@ -230,7 +218,6 @@ ncclResult_t pncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, in
         .function = "ncclRecv",
         .comm = comm,
         .type = (int)datatype,
-        .op = HETCCL_NO_OP,
         .call = {.coll = HETCCL_P2P, .recv = recvbuff, .count = count, .root = peer, .stream = stream},
     });
 }

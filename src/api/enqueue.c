@@ -124,7 +124,7 @@ static enum hetccl_status submit(struct hetccl_request *request)
     if (status != HETCCL_OK)
         return status;
     request->call.type = (enum hetccl_type)request->type;
-    if (request->op != HETCCL_NO_OP)
+    if (request->has_op)
         status =
             hetccl_op_resolve(request->function, comm, request->op, request->call.type, &request->call.op);
     if (status == HETCCL_OK)

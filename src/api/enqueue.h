@@ -4,14 +4,13 @@
 
 #include "api/work.h"
 
-enum { HETCCL_NO_OP = -1 };
-
 /* One public call, its arguments as they came. */
 struct hetccl_request {
     const char *function; /* name for texts */
     ncclComm_t comm;
     int type;
-    int op;                  /* HETCCL_NO_OP for calls without one */
+    bool has_op;
+    int op;
     struct hetccl_call call; /* all but type and op */
     const ncclCollConfig_t *config;
     const void *bias;

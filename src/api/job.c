@@ -2,6 +2,7 @@
 #include "api/job.h"
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "api/registry.h"
 #include "base/memory.h"
@@ -44,7 +45,8 @@ struct crew {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     size_t n_done;
-    bool has_failed;
+    enum hetccl_status failure; /* the first one, in time: later ones are often its consequences */
+    char failure_text[HETCCL_ERROR_TEXT_BYTES];
 };
 
 struct member {
@@ -62,8 +64,10 @@ static void report(struct member *member, enum hetccl_status status)
     pthread_mutex_lock(&crew->lock);
     member->is_done = true;
     crew->n_done++;
-    if (hetccl_is_error(status))
-        crew->has_failed = true;
+    if (hetccl_is_error(status) && crew->failure == HETCCL_OK) {
+        crew->failure = status;
+        (void)snprintf(crew->failure_text, sizeof(crew->failure_text), "%s", hetccl_last_error_thread());
+    }
     pthread_cond_signal(&crew->changed);
     pthread_mutex_unlock(&crew->lock);
 }
@@ -82,7 +86,7 @@ static bool wait_for_failure(struct crew *crew, size_t n_members, bool is_cancel
     bool must_cancel;
 
     pthread_mutex_lock(&crew->lock);
-    while (crew->n_done < n_members && !(is_cancelling && crew->has_failed))
+    while (crew->n_done < n_members && !(is_cancelling && crew->failure != HETCCL_OK))
         pthread_cond_wait(&crew->changed, &crew->lock);
     must_cancel = crew->n_done < n_members;
     pthread_mutex_unlock(&crew->lock);
@@ -142,9 +146,8 @@ enum hetccl_status hetccl_job_run_all(struct hetccl_job *const *jobs, size_t n_j
     for (size_t i = 0; i < n_jobs; i++)
         if (members[i].has_thread)
             pthread_join(members[i].thread, NULL);
-    for (size_t i = 0; i < n_jobs && status == HETCCL_OK; i++)
-        if (!jobs[i]->is_cancelled)
-            status = jobs[i]->status;
+    if (crew.failure != HETCCL_OK)
+        status = hetccl_fail_quietly(crew.failure, "%s", crew.failure_text);
     pthread_cond_destroy(&crew.changed);
     pthread_mutex_destroy(&crew.lock);
     hetccl_free(members);

@@ -41,7 +41,7 @@ enum hetccl_status hetccl_job_run(struct hetccl_job *job);
  * when all have ended.
  *
  * is_cancelling [in] when one fails, abort the new communicators of the others, which else would wait for it
- * Errors: the first job's failure, in the order of the array.
+ * Errors: the failure that came first in time, with its text as the calling thread's last error.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_job_run_all(struct hetccl_job *const *jobs, size_t n_jobs,
                                                        bool is_cancelling);

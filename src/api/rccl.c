@@ -40,7 +40,6 @@ ncclResult_t pncclAlltoAllv(const void *sendbuff, const size_t sendcounts[], con
         .function = "ncclAlltoAllv",
         .comm = comm,
         .type = (int)datatype,
-        .op = HETCCL_NO_OP,
         .call = {.coll = HETCCL_ALLTOALLV,
                  .send = sendbuff,
                  .recv = recvbuff,
@@ -68,7 +67,8 @@ ncclResult_t pncclAllReduceWithBias(const void *sendbuff, void *recvbuff, size_t
         .function = "ncclAllReduceWithBias",
         .comm = comm,
         .type = (int)datatype,
-        .op = (int)op < 0 ? INT_MIN : (int)op,
+        .has_op = true,
+        .op = (int)op,
         .call =
             {.coll = HETCCL_ALLREDUCE, .send = sendbuff, .recv = recvbuff, .count = count, .stream = stream},
         .bias = acc,

@@ -120,6 +120,7 @@ static enum hetccl_status gather_facts(struct hetccl_comm *comm, struct hetccl_w
         (void)snprintf(own->host_name, sizeof(own->host_name), "unknown");
     read_boot_id(boot_id);
     own->host_key = hash_texts(boot_id, host_id);
+    own->machine_key = hash_texts(boot_id, "");
     own->shm_place = hetccl_segment_place();
     own->engine = comm->config.shm_disable ? HETCCL_ENGINE_NONE : HETCCL_ENGINE_SHM;
     own->pci_key = comm->device->pci_key;

@@ -262,6 +262,15 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
     return hetccl_comm_barrier(comm, 0);
 }
 
+/* Ranks of one process may be destroyed by one thread, one after the other: there waiting would be for nothing. */
+static bool shares_process(const struct hetccl_comm *comm)
+{
+    for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
+        if (rank != comm->rank && comm->peers[rank].pid == comm->peers[comm->rank].pid)
+            return true;
+    return false;
+}
+
 /*
  * Others may still be on their way to their last calls. Leaving at once would be right too, but then a rank
  * that makes one call too many could not be told from one whose peer died; hence the short wait.
@@ -271,7 +280,7 @@ static void say_good_bye(struct hetccl_comm *comm)
     if (comm->is_finalized || comm->mesh == NULL || atomic_load(&comm->is_cancelled) ||
         atomic_load(&comm->is_revoked))
         return;
-    if ((enum hetccl_status)atomic_load(&comm->state) == HETCCL_OK &&
+    if ((enum hetccl_status)atomic_load(&comm->state) == HETCCL_OK && !shares_process(comm) &&
         hetccl_comm_barrier(comm, DESTROY_BARRIER_S) != HETCCL_OK)
         hetccl_log(HETCCL_LOG_INFO, "comm", "rank %u leaves while others don't: %s", comm->rank,
                    hetccl_last_error_thread());

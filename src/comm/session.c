@@ -317,9 +317,7 @@ static uint32_t n_ranks_here(const struct hetccl_comm *comm)
     uint32_t n = 0;
 
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
-        n += comm->peers[rank].host_key == comm->peers[comm->rank].host_key ||
-             strncmp(comm->peers[rank].host_name, comm->peers[comm->rank].host_name,
-                     HETCCL_WIRE_PEER_HOST_BYTES) == 0;
+        n += comm->peers[rank].machine_key == comm->peers[comm->rank].machine_key;
     return n;
 }
 

@@ -167,6 +167,7 @@ static enum hetccl_status shm_progress(struct hetccl_engine *engine, bool *moved
 static void free_engine(struct hetccl_shm_engine *shm)
 {
     hetccl_free(shm->ranks);
+    hetccl_free(shm->doorbells);
     hetccl_free(shm->srcs);
     hetccl_free(shm->scales);
     hetccl_free(shm->first_piece);
@@ -201,15 +202,6 @@ size_t hetccl_engine_shm_bytes(uint32_t n_ranks)
     return layout.bytes;
 }
 
-struct hetccl_doorbell *hetccl_engine_shm_doorbell(void *segment, uint32_t island_rank)
-{
-    struct hetccl_shm_layout layout;
-
-    hetccl_shm_layout_compute(1, &layout); /* the controls start at the same place for any number of ranks */
-    return &((struct hetccl_shm_control *)(void *)((uint8_t *)segment + layout.controls))[island_rank]
-                .doorbell;
-}
-
 static enum hetccl_status check_args(const struct hetccl_engine_shm_args *args)
 {
     if (args->n_ranks == 0 || args->n_ranks > HETCCL_SHM_MAX_RANKS || args->island_rank >= args->n_ranks)
@@ -230,6 +222,8 @@ static enum hetccl_status alloc_tables(struct hetccl_shm_engine *shm)
     uint32_t n = shm->base.n_ranks;
     enum hetccl_status status = hetccl_alloc(n, sizeof(*shm->ranks), &shm->ranks);
 
+    if (status == HETCCL_OK)
+        status = hetccl_alloc(n, sizeof(struct hetccl_doorbell *), &shm->doorbells);
     if (status == HETCCL_OK)
         status = hetccl_alloc(n, sizeof(*shm->srcs), &shm->srcs);
     if (status == HETCCL_OK)
@@ -283,6 +277,7 @@ enum hetccl_status hetccl_engine_shm_create(const struct hetccl_engine_shm_args 
     if (status != HETCCL_OK)
         goto undo_alloc;
     memcpy(shm->ranks, args->ranks, args->n_ranks * sizeof(*shm->ranks));
+    memcpy(shm->doorbells, args->doorbells, args->n_ranks * sizeof(struct hetccl_doorbell *));
     status = claim_segment(shm);
     if (status != HETCCL_OK)
         goto undo_alloc;

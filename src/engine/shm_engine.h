@@ -76,8 +76,9 @@ struct hetccl_shm_engine {
     struct hetccl_device *device;
     uint8_t *segment;
     struct hetccl_shm_layout layout;
-    uint32_t *ranks; /* global, by island rank */
-    pid_t pid;       /* a forked child must not speak for its parent */
+    uint32_t *ranks;                    /* global, by island rank */
+    struct hetccl_doorbell **doorbells; /* by island rank */
+    pid_t pid;                          /* a forked child must not speak for its parent */
 
     struct hetccl_segment large;
     enum hetccl_shm_large_state large_state;

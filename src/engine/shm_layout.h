@@ -18,7 +18,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/doorbell.h"
 #include "base/segment.h"
 #include "wire/call_tag.h"
 
@@ -52,12 +51,11 @@ _Static_assert(sizeof(struct hetccl_shm_header) == HETCCL_SHM_HEADER_BYTES, "one
 enum hetccl_shm_state { HETCCL_SHM_GOOD = 0, HETCCL_SHM_LEFT, HETCCL_SHM_FAILED };
 
 struct hetccl_shm_control {
-    struct hetccl_doorbell doorbell;
     _Alignas(64) _Atomic uint32_t state; /* enum hetccl_shm_state; released after status and the text */
     _Atomic uint32_t status;             /* enum hetccl_status of a failed rank */
     _Atomic uint32_t waits_for; /* 1 + the island rank whose next tick this rank waits for; 0: nobody */
 };
-_Static_assert(sizeof(struct hetccl_shm_control) == 128, "two cache lines");
+_Static_assert(sizeof(struct hetccl_shm_control) == 64, "one cache line");
 
 /* How island rank 0 tells about the second segment; plain fields, released by its tick of the map stage. */
 struct hetccl_shm_top {

@@ -60,15 +60,16 @@ static void ring_others(struct hetccl_shm_engine *shm, bool is_all)
     atomic_thread_fence(memory_order_seq_cst);
     for (uint32_t rank = 0; rank < shm->base.n_ranks; rank++) {
         struct hetccl_shm_control *control = control_of(shm, rank);
+        struct hetccl_doorbell *doorbell = shm->doorbells[rank];
 
-        if (atomic_load_explicit(&control->doorbell.n_sleepers, memory_order_relaxed) == 0 ||
+        if (atomic_load_explicit(&doorbell->n_sleepers, memory_order_relaxed) == 0 ||
             rank == shm->base.island_rank)
             continue;
         if (!is_all &&
             atomic_load_explicit(&control->waits_for, memory_order_relaxed) != shm->base.island_rank + 1)
             continue;
-        atomic_fetch_add_explicit(&control->doorbell.rings, 1, memory_order_seq_cst);
-        hetccl_futex_wake(&control->doorbell.rings);
+        atomic_fetch_add_explicit(&doorbell->rings, 1, memory_order_seq_cst);
+        hetccl_futex_wake(&doorbell->rings);
     }
 }
 

@@ -39,28 +39,47 @@ static struct place next_place(const struct hetccl_hazards *map, struct place at
     return at;
 }
 
-/* The first segment that ends after `position`; the end of the list when there is none. */
-static struct place find_place(const struct hetccl_hazards *map, size_t position)
+static size_t block_end(const struct hetccl_hazards *map, uint32_t block)
+{
+    return map->blocks[block]->segments[map->blocks[block]->n_segments - 1].end;
+}
+
+/* The first block that ends after `position`, or n_blocks. Mostly it is the one of the last access or its neighbour. */
+static uint32_t find_block(struct hetccl_hazards *map, size_t position)
 {
     uint32_t low = 0, high = map->n_blocks;
-    struct place at;
 
+    if (map->hint < high && block_end(map, map->hint) <= position)
+        low = map->hint + 1;
+    else if (map->hint < high)
+        high = map->hint;
+    if (low < high && block_end(map, low) > position)
+        high = low;
+    else if (low < high && high < map->n_blocks && block_end(map, high - 1) <= position)
+        low = high;
     while (low < high) {
         uint32_t middle = (low + high) / 2;
-        const struct hetccl_hazard_block *block = map->blocks[middle];
 
-        if (block->segments[block->n_segments - 1].end > position)
+        if (block_end(map, middle) > position)
             high = middle;
         else
             low = middle + 1;
     }
-    if (low == map->n_blocks) {
-        at.block = low > 0 ? low - 1 : 0;
-        at.index = low > 0 ? map->blocks[at.block]->n_segments : 0;
+    map->hint = low;
+    return low;
+}
+
+/* The first segment that ends after `position`; the end of the list when there is none. */
+static struct place find_place(struct hetccl_hazards *map, size_t position)
+{
+    struct place at = {.block = find_block(map, position)};
+
+    if (at.block == map->n_blocks) {
+        if (map->n_blocks > 0)
+            at = (struct place){.block = map->n_blocks - 1, .index = map->blocks[map->n_blocks - 1]->n_segments};
         return at;
     }
-    at = (struct place){.block = low};
-    while (map->blocks[low]->segments[at.index].end <= position)
+    while (map->blocks[at.block]->segments[at.index].end <= position)
         at.index++;
     return at;
 }
@@ -164,6 +183,27 @@ static enum hetccl_status split_at(struct hetccl_hazards *map, size_t position)
     return insert(map, &at, left);
 }
 
+/*
+ * Makes sure that no segment crosses start or end, and finds the first one that ends after start. One search will do
+ * when the access covers a segment exactly, or lies where none is.
+ */
+static enum hetccl_status isolate(struct hetccl_hazards *map, size_t start, size_t end, struct place *at)
+{
+    enum hetccl_status status = HETCCL_OK;
+    const struct segment *segment;
+
+    *at = find_place(map, start);
+    segment = segment_at(map, *at);
+    if (segment == NULL || segment->start >= end || (segment->start >= start && segment->end == end))
+        return HETCCL_OK;
+    if (segment->start < start)
+        status = split_at(map, start);
+    if (status == HETCCL_OK)
+        status = split_at(map, end);
+    *at = find_place(map, start);
+    return status;
+}
+
 static enum hetccl_status tell(struct hetccl_found_steps *found, uint32_t step)
 {
     if (step == HETCCL_NO_STEP)
@@ -201,12 +241,9 @@ enum hetccl_status hetccl_hazards_read(struct hetccl_hazards *map, struct hetccl
                                        size_t start, size_t end, uint32_t step,
                                        struct hetccl_found_steps *found)
 {
-    enum hetccl_status status = split_at(map, start);
     struct place at;
+    enum hetccl_status status = isolate(map, start, end, &at);
 
-    if (status == HETCCL_OK)
-        status = split_at(map, end);
-    at = find_place(map, start);
     while (status == HETCCL_OK && start < end) {
         struct segment *segment = segment_at(map, at);
 
@@ -250,15 +287,12 @@ enum hetccl_status hetccl_hazards_write(struct hetccl_hazards *map, struct hetcc
                                         struct hetccl_found_steps *found)
 {
     struct segment written = {.start = start, .end = end, .writer = step, .readers = HETCCL_NO_STEP};
-    enum hetccl_status status = split_at(map, start);
-    struct segment *segment;
     struct place at;
+    enum hetccl_status status = isolate(map, start, end, &at);
+    struct segment *segment;
 
-    if (status == HETCCL_OK)
-        status = split_at(map, end);
     if (status != HETCCL_OK)
         return status;
-    at = find_place(map, start);
     for (;;) {
         segment = segment_at(map, at);
         if (segment == NULL || segment->start >= end)

@@ -24,6 +24,7 @@ struct hetccl_hazard_block;
 struct hetccl_hazards {
     struct hetccl_hazard_block **blocks;
     uint32_t n_blocks, capacity;
+    uint32_t hint; /* block of the last access */
 };
 
 /* The readers of all segments, shared by the maps of a plan: lists that grow at the head, so segments can

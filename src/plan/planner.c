@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/planner.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
 
-enum { LINE_BYTES = 64, MAX_CHUNK_GROUPS = 2048 };
+enum { LINE_BYTES = 64, MAX_CHUNK_ISLANDS = 2048, MAX_CHUNK_PIECES = 32768 };
 
 static uint32_t index_in_domain(const struct hetccl_topo *topo, uint32_t island)
 {
@@ -25,30 +26,48 @@ static bool has_shared_domain(const struct hetccl_topo *topo)
     return false;
 }
 
-static bool is_of_blocks(enum hetccl_coll coll)
+/*
+ * How many ranks of the largest island share a chunk: a chunk is so large that what one of them carries of it is about
+ * chunk_bytes. All-gather and reduce-scatter move a chunk of every rank's block at once.
+ */
+static double share_count(enum hetccl_coll coll, double n_ranks, double largest_island)
 {
-    return coll != HETCCL_ALLREDUCE && coll != HETCCL_BROADCAST && coll != HETCCL_REDUCE;
+    switch (coll) {
+    case HETCCL_ALLREDUCE:
+    case HETCCL_BROADCAST:
+    case HETCCL_REDUCE:
+        return largest_island;
+    case HETCCL_ALLGATHER:
+    case HETCCL_REDUCE_SCATTER:
+        return largest_island / n_ranks;
+    default:
+        return 1;
+    }
 }
 
-/*
- * A chunk's share is what one rank of the largest island carries of it. The number of steps grows with chunks
- * times groups or ranks, so huge communicators get fewer chunks.
- */
+/* Steps and pieces of a chunk grow with islands and ranks: huge communicators get fewer chunks, so that plans stay small. */
+static size_t chunk_limit(const struct hetccl_topo *topo, enum hetccl_coll coll)
+{
+    size_t n_islands = topo->n_islands, limit;
+
+    if (coll == HETCCL_ALLREDUCE)
+        limit = MAX_CHUNK_ISLANDS / n_islands;
+    else
+        limit = MAX_CHUNK_PIECES / (topo->n_ranks + n_islands * n_islands);
+    return hetccl_max_size(hetccl_min_size(limit, HETCCL_MAX_CHUNKS), 1);
+}
+
 uint32_t hetccl_plan_chunk_count(const struct hetccl_topo *topo, const struct hetccl_plan_request *request)
 {
-    size_t bytes, n_shares = 1, limit = MAX_CHUNK_GROUPS / topo->n_islands, n_chunks;
+    double bytes = (double)request->count * (double)request->elem_bytes, n_chunks;
+    size_t limit = hetccl_min_size(chunk_limit(topo, request->coll), hetccl_max_size(request->count, 1));
+    uint32_t largest = 1;
 
     for (uint32_t i = 0; i < topo->n_islands; i++)
-        n_shares = hetccl_max_size(n_shares, topo->islands[i].n_ranks);
-    if (is_of_blocks(request->coll)) {
-        n_shares = 1;
-        limit = MAX_CHUNK_GROUPS / topo->n_ranks;
-    }
-    if (!hetccl_mul_size(request->count, request->elem_bytes, &bytes))
-        bytes = SIZE_MAX;
-    n_chunks = (bytes - (bytes > 0)) / hetccl_max_size(request->chunk_bytes, 1) / n_shares + 1;
-    limit = hetccl_max_size(hetccl_min_size(limit, HETCCL_MAX_CHUNKS), 1);
-    return (uint32_t)hetccl_min_size(hetccl_min_size(n_chunks, limit), hetccl_max_size(request->count, 1));
+        largest = topo->islands[i].n_ranks > largest ? topo->islands[i].n_ranks : largest;
+    n_chunks = bytes / (double)hetccl_max_size(request->chunk_bytes, 1);
+    n_chunks /= share_count(request->coll, topo->n_ranks, largest);
+    return n_chunks < (double)limit ? (uint32_t)hetccl_max_size((size_t)ceil(n_chunks), 1) : (uint32_t)limit;
 }
 
 static enum hetccl_status allocate(struct hetccl_planner *p)

@@ -118,8 +118,10 @@ static void draw_call(struct shape *shape)
     shape->chunk_bytes = shape->elem_bytes * (1 + shape_pick(shape, 24));
     if (shape_pick(shape, 4) == 0)
         shape->chunk_bytes = 4096;
-    if (shape_pick(shape, 16) == 0)
-        shape->count = 1000 + shape_pick(shape, 2000);
+    if (shape_pick(shape, 64) == 0) {
+        shape->count = 1000 + shape_pick(shape, 1000);
+        shape->chunk_bytes = shape->elem_bytes * (64 + shape_pick(shape, 400));
+    }
     shape->small_bytes = shape_pick(shape, 3) == 0 ? 256 : 0;
     shape->has_scale = shape_pick(shape, 2);
     for (uint32_t rank = 0; rank < shape->n_ranks; rank++)

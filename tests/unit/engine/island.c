@@ -21,6 +21,7 @@ struct member {
     uint32_t rank;
     void *segment;
     size_t segment_bytes;
+    struct hetccl_doorbell *doorbells; /* by rank, shared */
     char *failure;
 };
 
@@ -92,7 +93,9 @@ static int member_run(const struct member *member)
                                .failure = member->failure,
                                .body_arg = spec->body_arg};
     uint32_t ranks[ISLAND_MAX_RANKS];
-    struct hetccl_engine_shm_args args = {.segment = member->segment,
+    struct hetccl_doorbell *doorbells[ISLAND_MAX_RANKS];
+    struct hetccl_engine_shm_args args = {.doorbells = doorbells,
+                                          .segment = member->segment,
                                           .segment_bytes = member->segment_bytes,
                                           .island_rank = member->rank,
                                           .n_ranks = spec->n_ranks,
@@ -100,15 +103,17 @@ static int member_run(const struct member *member)
                                           .slot_bytes = spec->slot_bytes};
     int result;
 
-    for (uint32_t rank = 0; rank < spec->n_ranks; rank++)
+    for (uint32_t rank = 0; rank < spec->n_ranks; rank++) {
         ranks[rank] = island_global_rank(rank);
+        doorbells[rank] = &member->doorbells[rank];
+    }
     if (hetccl_device_host_open(&self.device) != HETCCL_OK)
         return island_fail(&self, "no device: %s", hetccl_last_error_thread());
     args.device = self.device;
     if (hetccl_engine_shm_create(&args, &self.engine) != HETCCL_OK)
         result = island_fail(&self, "no engine: %s", hetccl_last_error_thread());
     else {
-        self.doorbell = hetccl_engine_shm_doorbell(member->segment, member->rank);
+        self.doorbell = doorbells[member->rank];
         result = spec->body(&self);
     }
     if (self.engine != NULL)
@@ -164,19 +169,21 @@ int island_run(const struct island_spec *spec)
 {
     size_t segment_bytes = hetccl_engine_shm_bytes(spec->n_ranks);
     void *segment = map_shared(segment_bytes);
+    struct hetccl_doorbell *doorbells = map_shared(spec->n_ranks * sizeof(*doorbells));
     char *failures = map_shared((size_t)spec->n_ranks * ISLAND_TEXT_BYTES);
     struct member members[ISLAND_MAX_RANKS];
     int n_failed;
 
     for (uint32_t rank = 0; rank < spec->n_ranks; rank++)
-        members[rank] =
-            (struct member){spec, rank, segment, segment_bytes, failures + (size_t)rank * ISLAND_TEXT_BYTES};
+        members[rank] = (struct member){
+            spec, rank, segment, segment_bytes, doorbells, failures + (size_t)rank * ISLAND_TEXT_BYTES};
     n_failed =
         spec->has_processes ? run_processes(members, spec->n_ranks) : run_threads(members, spec->n_ranks);
     for (uint32_t rank = 0; rank < spec->n_ranks; rank++)
         if (members[rank].failure[0] != '\0')
             fprintf(stderr, "island rank %u of %u: %s\n", rank, spec->n_ranks, members[rank].failure);
     munmap(failures, (size_t)spec->n_ranks * ISLAND_TEXT_BYTES);
+    munmap(doorbells, spec->n_ranks * sizeof(*doorbells));
     munmap(segment, segment_bytes);
     return n_failed;
 }

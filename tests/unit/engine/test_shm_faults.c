@@ -363,7 +363,10 @@ static void test_ranks_that_mean_different_islands(void **state)
     uint32_t ranks[] = {5, 6, 7};
     struct hetccl_device_ops ops = {.name = "fake", .is_synchronous = true};
     struct hetccl_device device = {.ops = &ops};
+    static struct hetccl_doorbell bells[3];
+    struct hetccl_doorbell *doorbells[] = {&bells[0], &bells[1], &bells[2]};
     struct hetccl_engine_shm_args args = {.device = &device,
+                                          .doorbells = doorbells,
                                           .segment = segment,
                                           .segment_bytes = sizeof(segment),
                                           .n_ranks = 2,
@@ -394,7 +397,9 @@ static void test_create_without_memory(void **state)
     uint32_t ranks[] = {5, 6};
     struct hetccl_device_ops ops = {.name = "fake", .is_synchronous = true};
     struct hetccl_device device = {.ops = &ops};
-    struct hetccl_engine_shm_args args = {&device, segment, sizeof(segment), 0, 2, ranks, SLOT};
+    static struct hetccl_doorbell bells[2];
+    struct hetccl_doorbell *doorbells[] = {&bells[0], &bells[1]};
+    struct hetccl_engine_shm_args args = {&device, segment, sizeof(segment), doorbells, 0, 2, ranks, SLOT};
     struct hetccl_engine *engine;
     unsigned n = 1;
 
