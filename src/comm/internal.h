@@ -79,6 +79,7 @@ struct hetccl_session {
     struct hetccl_collective active;
     struct hetccl_plan *p2p_plan;
     struct hetccl_run *p2p_run;
+    uint64_t grace_until_ns; /* a peer is gone: the time until which its reason may still arrive; 0: none is */
 };
 
 struct hetccl_comm {
@@ -118,6 +119,7 @@ struct hetccl_comm {
     uint64_t cache_clock;
     struct hetccl_scratch scratch, wide_send, wide_recv;
     struct hetccl_session session;
+    char grace_text[HETCCL_ERROR_TEXT_BYTES]; /* what the session saw when its grace began */
     bool is_crowded;
     const char *last_plan;
     bool last_plan_is_small;

@@ -169,11 +169,8 @@ static enum hetccl_status shm_progress(struct hetccl_engine *engine, bool *moved
 static void free_engine(struct hetccl_shm_engine *shm)
 {
     hetccl_free(shm->ranks);
-<<<<<<< HEAD
     hetccl_free(shm->doorbells);
-=======
     hetccl_free(shm->block);
->>>>>>> engine
     hetccl_free(shm->srcs);
     hetccl_free(shm->scales);
     hetccl_free(shm->first_piece);
@@ -229,11 +226,9 @@ static enum hetccl_status alloc_tables(struct hetccl_shm_engine *shm)
     enum hetccl_status status = hetccl_alloc(n, sizeof(*shm->ranks), &shm->ranks);
 
     if (status == HETCCL_OK)
-<<<<<<< HEAD
         status = hetccl_alloc(n, sizeof(struct hetccl_doorbell *), &shm->doorbells);
-=======
+    if (status == HETCCL_OK)
         status = hetccl_alloc_aligned(1, HETCCL_SHM_BLOCK_BYTES, &shm->block);
->>>>>>> engine
     if (status == HETCCL_OK)
         status = hetccl_alloc(n, sizeof(*shm->srcs), &shm->srcs);
     if (status == HETCCL_OK)
