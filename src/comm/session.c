@@ -17,8 +17,9 @@
 
 enum {
     SLEEP_NS = 50 * HETCCL_NS_PER_MS,
-    LEAVERS_LOOK_NS = 200 * HETCCL_NS_PER_MS,
-    GRACE_NS = HETCCL_NS_PER_S
+    LOOK_NS = 200 * HETCCL_NS_PER_MS, /* between looks at what the other ranks say */
+    STUCK_NS = HETCCL_NS_PER_S,       /* without progress for so long: tell the others */
+    GRACE_NS = HETCCL_NS_PER_S,
 };
 
 struct group {
@@ -173,7 +174,7 @@ static enum hetccl_status begin_grace(struct hetccl_comm *comm)
 static enum hetccl_status await_cause(struct hetccl_comm *comm)
 {
     struct hetccl_session *session = &comm->session;
-    enum hetccl_status status = hetccl_comm_look_for_leavers(comm);
+    enum hetccl_status status = hetccl_comm_look_for_others(comm, false);
 
     if (status != HETCCL_OK)
         return status;
@@ -274,9 +275,9 @@ static enum hetccl_status check_deadline(const struct group *group, const struct
 }
 
 /* What only a rank that waits long has to look at. */
-static void look_around(struct group *group, uint64_t now_ns)
+static void look_around(struct group *group, uint64_t now_ns, uint64_t idle_ns)
 {
-    if (now_ns - group->last_look_ns < LEAVERS_LOOK_NS)
+    if (now_ns - group->last_look_ns < LOOK_NS)
         return;
     group->last_look_ns = now_ns;
     for (struct hetccl_comm *comm = group->comms; comm != NULL; comm = comm->session.next) {
@@ -284,7 +285,9 @@ static void look_around(struct group *group, uint64_t now_ns)
 
         if (comm->session.is_done)
             continue;
-        status = comm->session.active.original != NULL ? hetccl_comm_look_for_leavers(comm) : HETCCL_OK;
+        status = comm->session.active.original != NULL
+                     ? hetccl_comm_look_for_others(comm, idle_ns >= STUCK_NS)
+                     : HETCCL_OK;
         if (status == HETCCL_OK)
             status = check_deadline(group, comm, now_ns);
         if (status != HETCCL_OK)
@@ -346,7 +349,7 @@ static void drive(struct group *group)
                 hetccl_cpu_relax();
             continue;
         }
-        look_around(group, now_ns);
+        look_around(group, now_ns, now_ns - idle_since_ns);
         if (sleep_group(group))
             return;
     }
