@@ -50,7 +50,7 @@ HETCCL_NODISCARD enum hetccl_status hetccl_unique_id_create(const struct hetccl_
 
 struct hetccl_mesh_args {
     const struct hetccl_config *config;             /* borrowed during create */
-    const uint8_t (*ids)[HETCCL_UNIQUE_ID_BYTES];   /* n_ids; rank r registers at id (r * n_ids / n_ranks) */
+    const uint8_t (*ids)[HETCCL_UNIQUE_ID_BYTES];   /* n_ids; all ranks register at the first, the others are ignored */
     size_t n_ids;
     uint32_t n_ranks, rank;
     const atomic_bool *is_cancelled; /* watched by every wait of this mesh; lives as long as the mesh */
@@ -89,6 +89,10 @@ HETCCL_NODISCARD enum hetccl_status hetccl_mesh_create_child(const struct hetccl
 uint32_t hetccl_mesh_rank(const struct hetccl_mesh *mesh);
 uint32_t hetccl_mesh_n_ranks(const struct hetccl_mesh *mesh);
 uint64_t hetccl_mesh_key(const struct hetccl_mesh *mesh);
+const char *hetccl_mesh_host_name(const struct hetccl_mesh *mesh, uint32_t rank);
+
+/* True when the rank lives in the caller's process. */
+bool hetccl_mesh_is_same_process(const struct hetccl_mesh *mesh, uint32_t rank);
 
 /*
  * hetccl_mesh_all_gather -- everybody's `bytes` bytes, in rank order, in log2(n) rounds. Also a barrier. Blocks.
