@@ -66,6 +66,46 @@ static void allreduce_spreads_its_bytes(void **state)
     }
 }
 
+static uint64_t received_across(const struct bench *b, uint32_t rank)
+{
+    const struct hetccl_plan *plan = b->plans[rank];
+    uint64_t received = 0;
+
+    for (uint32_t i = 0; i < plan->n_inputs; i++)
+        if (plan->inputs[i].is_message && b->topo.island_of[plan->inputs[i].peer] != b->topo.island_of[rank])
+            received += plan->inputs[i].region.count;
+    return received;
+}
+
+/* All-gather: an island receives (N - n_i) s, each rank its share of that. Reduce-scatter: it sends as much.
+ */
+static void blocks_spread_over_all_ranks(void **state)
+{
+    static const char *const shapes[] = {"AABB", "AAAAAABBB", "ABABABA", "AABBCC", "AAABBCCCCC"};
+    const size_t count = 100003;
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        struct hetccl_plan_request gather = bench_request(HETCCL_ALLGATHER, count);
+        struct hetccl_plan_request scatter = bench_request(HETCCL_REDUCE_SCATTER, count);
+        struct bench b;
+
+        bench_open(&b, shapes[i], NULL);
+        bench_plan(&b, &gather);
+        for (uint32_t rank = 0; rank < b.topo.n_ranks; rank++) {
+            double n = b.topo.islands[b.topo.island_of[rank]].n_ranks;
+
+            expect_near((double)received_across(&b, rank), (b.topo.n_ranks - n) / n * (double)count);
+        }
+        bench_plan(&b, &scatter);
+        for (uint32_t rank = 0; rank < b.topo.n_ranks; rank++) {
+            double n = b.topo.islands[b.topo.island_of[rank]].n_ranks;
+
+            expect_near((double)b.plans[rank]->cross_count, (b.topo.n_ranks - n) / n * (double)count);
+        }
+        bench_close(&b);
+    }
+}
+
 /* Two domains of two islands each: what crosses between domains is the two-level minimum. */
 static void domains_merge_before_the_network(void **state)
 {
@@ -345,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bounds_are_those_of_the_design),
         cmocka_unit_test(allreduce_spreads_its_bytes),
+        cmocka_unit_test(blocks_spread_over_all_ranks),
         cmocka_unit_test(domains_merge_before_the_network),
         cmocka_unit_test(broadcast_and_reduce_share_the_work),
         cmocka_unit_test(scratch_is_a_few_chunks),
