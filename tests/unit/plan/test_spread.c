@@ -62,37 +62,45 @@ static void spans_meet(void **state)
     assert_int_equal(meet.start, meet.end);
 }
 
+enum { N_ELEMENTS = 60, BLOCK = 15 };
+
+/* One window: its intervals are adjacent, inside one block, and held as `holders` says (which a full window
+ * fills). */
+static void sweep_window(struct hetccl_sweep *sweep, const struct hetccl_space *space,
+                         struct hetccl_span window, uint32_t *holders)
+{
+    bool is_full = window.end - window.start == N_ELEMENTS;
+    size_t at = window.start;
+
+    hetccl_sweep_begin(sweep, window, space->block);
+    hetccl_sweep_add_domain(sweep, 0, space);
+    hetccl_sweep_add_island(sweep, 3, space);
+    while (hetccl_sweep_next(sweep)) {
+        assert_int_equal(sweep->start, at);
+        assert_int_equal(sweep->start / BLOCK, (sweep->end - 1) / BLOCK);
+        for (; at < sweep->end; at++) {
+            holders[at] = is_full ? sweep->holders[0] : holders[at];
+            assert_int_equal(holders[at], sweep->holders[0]);
+            assert_int_equal(sweep->holders[1], at < 30 ? 6 : 7);
+        }
+    }
+    assert_int_equal(at, window.end);
+}
+
 /* Whoever holds element i must not depend on the window that is looked at. */
 static void holders_do_not_depend_on_the_window(void **state)
 {
-    struct hetccl_space space = {.start = 0, .end = 60, .granule = 1, .block = 15};
+    struct hetccl_space space = {.start = 0, .end = N_ELEMENTS, .granule = 1, .block = BLOCK};
     struct hetccl_sweep sweep, inner;
-    uint32_t holders[60];
+    uint32_t holders[N_ELEMENTS];
     struct bench b;
 
     bench_open(&b, "AABBBCDD", "11111122");
     hetccl_sweep_init(&inner, &b.topo, NULL);
     hetccl_sweep_init(&sweep, &b.topo, &inner);
-    for (size_t length = 60; length >= 1; length--) {
-        for (size_t start = 0; start + length <= 60; start++) {
-            size_t at = start;
-
-            hetccl_sweep_begin(&sweep, (struct hetccl_span){start, start + length}, space.block);
-            hetccl_sweep_add_domain(&sweep, 0, &space);
-            hetccl_sweep_add_island(&sweep, 3, &space);
-            while (hetccl_sweep_next(&sweep)) {
-                assert_int_equal(sweep.start, at);
-                assert_int_equal(sweep.start / 15, (sweep.end - 1) / 15); /* inside one block */
-                for (; at < sweep.end; at++) {
-                    if (length == 60)
-                        holders[at] = sweep.holders[0];
-                    assert_int_equal(holders[at], sweep.holders[0]);
-                    assert_int_equal(sweep.holders[1], at < 30 ? 6 : 7);
-                }
-            }
-            assert_int_equal(at, start + length);
-        }
-    }
+    for (size_t length = N_ELEMENTS; length >= 1; length--)
+        for (size_t start = 0; start + length <= N_ELEMENTS; start++)
+            sweep_window(&sweep, &space, (struct hetccl_span){start, start + length}, holders);
     hetccl_sweep_fini(&sweep);
     hetccl_sweep_fini(&inner);
     bench_close(&b);
