@@ -247,9 +247,10 @@ static enum hetccl_status alloc_tables(struct hetccl_shm_engine *shm)
 }
 
 /*
- * Slots work only while they stay in the caches: all of a rank's slots in its second-level cache. On the
- * machine measured (512 KiB a core) 256 KiB slots doubled the time of a 16 MiB all-reduce. With many ranks a
- * slot holds a section for each.
+ * All of a rank's slots should fit its second-level cache; here 4 * 128 KiB in 512 KiB. Measured on a busy
+ * machine, 128 and 256 KiB couldn't be told apart and 512 KiB was mostly, not always, slower; the least that
+ * does as well takes the least memory. To be measured again on a quiet one. With many ranks a slot holds a
+ * section for each.
  */
 static size_t most_slot_bytes(uint32_t n_ranks)
 {

@@ -11,10 +11,12 @@
 enum {
     /*
      * An all-reduce in one tick makes every rank read everybody's whole vector; in two phases it reads only
-     * about twice its own size but waits twice. The border is where reading costs about what a wait does.
+     * about twice its own size but waits twice. The border is an estimate of where reading costs what a wait
+     * does.
      */
     DIRECT_BYTES = 64 << 10,
-    /* From here on a result is taken to be larger than what the caches have left for it. */
+    /* From here on a result is taken to be larger than what the caches have left for it: half of an 8 MiB L3.
+     */
     STREAMING_BYTES = 4 << 20,
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies that write around the caches. A result that is larger than the caches is not read soon; ordinary
- * stores would read each of its lines from memory before writing it, and push the slots out. Measured from
- * slots in the cache to 16 MiB: 21 GB/s instead of 8. The C library does the same, but only for a single copy
- * of many megabytes.
+ * stores would read each of its lines from memory before writing it, and push the slots out. Measured
+ * alone, on a busy machine: from slots in the cache to 16 MiB in 1.6 ms instead of 2.6 to 3.1; in the engine,
+ * an all-gather of 16 MiB by two ranks in 3.1 ms instead of 4.7, a reduce-scatter no faster. The C library
+ * does the same, but only for a single copy of many megabytes.
  */
 #include <string.h>
 
