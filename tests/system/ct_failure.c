@@ -142,8 +142,12 @@ int ct_scenario_mismatch(struct ct *ct)
     bool is_odd = ct->options.rank == 0;
     float *data = calloc(200 * 2560, sizeof(*data));
     ncclResult_t result = data != NULL ? ncclSuccess : ncclSystemError;
-    double start = ct_now_s();
+    double start;
 
+    /* All have joined before one fails: else a late one would hear of it in its init. */
+    if (result == ncclSuccess)
+        result = ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, ct->comm, NULL);
+    start = ct_now_s();
     if (result == ncclSuccess)
         result = differ(ct, variant, data, is_odd);
     if (result == ncclSuccess && is_odd && strcmp(variant, "extra") == 0)
