@@ -34,6 +34,8 @@ static void send_to_root(struct hetccl_mesh *mesh, uint16_t kind, const void *pa
 
     if (hetccl_frame_create(&head, payload, &frame) == HETCCL_OK)
         hetccl_conn_send(mesh->join.conn, frame);
+    else
+        hetccl_conn_break(mesh->join.conn);
 }
 
 static void dial_connected(void *owner, struct hetccl_conn *conn)

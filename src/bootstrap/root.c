@@ -118,6 +118,8 @@ static void send_record(struct hetccl_conn *conn, uint16_t kind, const void *pay
 
     if (hetccl_frame_create(&head, payload, &frame) == HETCCL_OK)
         hetccl_conn_send(conn, frame);
+    else
+        hetccl_conn_break(conn); /* the rank must not wait for what doesn't come */
 }
 
 static void send_failure(const struct hetccl_root *root, struct hetccl_conn *conn)

