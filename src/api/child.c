@@ -22,12 +22,12 @@ static enum hetccl_status submit_child(struct hetccl_job *job, const ncclConfig_
     enum hetccl_status status = read_options(job->parent, config, &options);
 
     if (status == HETCCL_OK)
-        status = hetccl_comm_alloc(&options, &job->comm);
+        status = hetccl_job_make_comm(job, &options);
     if (status != HETCCL_OK) {
         hetccl_job_fini(job);
         return status;
     }
-    *job->handle_out = hetccl_handle_of(job->comm);
+
     return hetccl_group_submit_job(job);
 }
 

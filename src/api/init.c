@@ -76,13 +76,12 @@ static enum hetccl_status init(const struct init_request *request)
         status = copy_ids(request, &job);
     if (status != HETCCL_OK)
         return status;
-    status = hetccl_comm_alloc(&options, &job.comm);
+    status = hetccl_job_make_comm(&job, &options);
     if (status != HETCCL_OK) {
         hetccl_job_fini(&job);
         return status;
     }
-    /* Before the wait for the other ranks, so that another thread can abort it. */
-    *request->handle_out = hetccl_handle_of(job.comm);
+
     return hetccl_group_submit_job(&job);
 }
 

@@ -13,6 +13,32 @@ bool hetccl_job_is_creation(const struct hetccl_job *job)
     return job->kind == HETCCL_JOB_INIT || job->kind == HETCCL_JOB_SPLIT || job->kind == HETCCL_JOB_SHRINK;
 }
 
+enum hetccl_status hetccl_job_make_comm(struct hetccl_job *job, const struct hetccl_comm_options *options)
+{
+    struct hetccl_comm *comm = NULL;
+    enum hetccl_status status = hetccl_comm_alloc(options, &comm);
+
+    if (status != HETCCL_OK)
+        return status;
+    status = hetccl_registry_add(comm);
+    if (status != HETCCL_OK) {
+        hetccl_comm_destroy(comm);
+        return status;
+    }
+    hetccl_comm_job_begin(comm);
+    job->comm = comm;
+    /* Before the wait for the other ranks, so that another thread can abort it. */
+    *job->handle_out = hetccl_handle_of(comm);
+    return HETCCL_OK;
+}
+
+/* The new communicator may be freed by another thread from here on. */
+static void end_creation(const struct hetccl_job *job)
+{
+    if (hetccl_job_is_creation(job) && job->comm != NULL)
+        hetccl_comm_job_end(job->comm, job->status);
+}
+
 enum hetccl_status hetccl_job_run(struct hetccl_job *job)
 {
     job->status = HETCCL_OK;
@@ -30,14 +56,14 @@ enum hetccl_status hetccl_job_run(struct hetccl_job *job)
         job->status = hetccl_comm_finalize(job->comm);
         break;
     case HETCCL_JOB_DESTROY:
-        hetccl_registry_forget(job->comm);
         hetccl_comm_destroy(job->comm);
         break;
     case HETCCL_JOB_ABORT:
-        hetccl_registry_forget(job->comm);
         hetccl_comm_abort(job->comm);
         break;
     }
+    job->has_run = true;
+    end_creation(job);
     return job->status;
 }
 
@@ -100,7 +126,7 @@ static void cancel_others(struct crew *crew, struct member *members, size_t n_me
         struct hetccl_job *job = members[i].job;
 
         pthread_mutex_lock(&crew->lock);
-        job->is_cancelled = !members[i].is_done && job->comm != NULL;
+        job->is_cancelled = !members[i].is_done && job->comm != NULL && hetccl_registry_claim(job->comm);
         pthread_mutex_unlock(&crew->lock);
         if (job->is_cancelled)
             hetccl_comm_abort(job->comm);
@@ -115,10 +141,14 @@ static void start_members(struct member *members, struct hetccl_job *const *jobs
         members[i].job = jobs[i];
     }
     for (size_t i = 0; i < n_jobs; i++) {
-        jobs[i]->status = hetccl_thread_start("hetccl-job", run_member, &members[i], &members[i].thread);
-        members[i].has_thread = jobs[i]->status == HETCCL_OK;
-        if (!members[i].has_thread)
-            report(&members[i], jobs[i]->status);
+        enum hetccl_status status =
+            hetccl_thread_start("hetccl-job", run_member, &members[i], &members[i].thread);
+
+        members[i].has_thread = status == HETCCL_OK;
+        if (members[i].has_thread)
+            continue;
+        jobs[i]->status = status;
+        report(&members[i], status);
     }
 }
 
@@ -154,14 +184,13 @@ enum hetccl_status hetccl_job_run_all(struct hetccl_job *const *jobs, size_t n_j
     return status;
 }
 
-/*
- * After HETCCL_ERR_ABORTED the communicator belongs to whoever aborted it (a thread of the caller's, or
- * cancel_others()) and may be freed already.
- */
 void hetccl_job_undo(struct hetccl_job *job)
 {
-    if (job->comm != NULL && !job->is_cancelled && job->status != HETCCL_ERR_ABORTED)
+    if (!job->has_run)
+        end_creation(job);
+    if (job->comm != NULL && !job->is_cancelled && hetccl_registry_claim(job->comm))
         hetccl_comm_destroy(job->comm);
+    job->has_run = true;
     job->comm = NULL;
     *job->handle_out = NULL;
 }

@@ -27,11 +27,21 @@ struct hetccl_job {
     void *list;                 /* INIT: n_list ids, SHRINK: n_list excluded ranks; owned by the job */
     size_t n_list;
     enum hetccl_status status; /* once it has run */
-    bool is_cancelled;         /* comm was aborted because another job of the group failed: it is gone */
+    bool has_run;
+    bool is_cancelled; /* comm was aborted because another job of the group failed: it is gone */
 };
 
 /* True for the kinds that make a communicator. */
 bool hetccl_job_is_creation(const struct hetccl_job *job);
+
+/*
+ * hetccl_job_make_comm -- the new communicator of a creation, in job->comm and the caller's *handle_out.
+ *
+ * From here to the end of the job's run it counts as in use, so that a thread which aborts it by its handle
+ * leaves it standing until then. Errors: HETCCL_ERR_SYSTEM, HETCCL_ERR_USAGE (environment).
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_job_make_comm(struct hetccl_job *job,
+                                                         const struct hetccl_comm_options *options);
 
 /* Runs the job in the calling thread and keeps the result in job->status too. Blocks. */
 enum hetccl_status hetccl_job_run(struct hetccl_job *job);
@@ -46,8 +56,10 @@ enum hetccl_status hetccl_job_run(struct hetccl_job *job);
 HETCCL_NODISCARD enum hetccl_status hetccl_job_run_all(struct hetccl_job *const *jobs, size_t n_jobs,
                                                        bool is_cancelling);
 
-/* A creation failed and its caller gets no handle: frees the new communicator and sets the caller's handle to
- * NULL. */
+/*
+ * A creation failed or is not to run: its caller gets no handle. Frees the new communicator, if nobody else
+ * has taken that upon himself, and sets the caller's handle to NULL.
+ */
 void hetccl_job_undo(struct hetccl_job *job);
 
 /* Frees what the job owns, the communicator not included. */

@@ -15,6 +15,14 @@ static enum hetccl_status finalize(ncclComm_t handle)
     return status == HETCCL_OK ? hetccl_group_submit_job(&job) : status;
 }
 
+static enum hetccl_status claim(struct hetccl_comm *comm, const char *function)
+{
+    if (hetccl_registry_claim(comm))
+        return HETCCL_OK;
+    return hetccl_fail(HETCCL_ERR_ARG, "%s: communicator %p is destroyed or aborted already", function,
+                       (void *)comm);
+}
+
 /* A failed communicator is destroyed like any other; one in progress is still in another thread's hands. */
 static enum hetccl_status destroy(ncclComm_t handle)
 {
@@ -24,6 +32,8 @@ static enum hetccl_status destroy(ncclComm_t handle)
     if (handle == NULL)
         return HETCCL_OK;
     status = hetccl_handle_check_idle(handle, "ncclCommDestroy", &job.comm);
+    if (status == HETCCL_OK)
+        status = claim(job.comm, "ncclCommDestroy");
     return status == HETCCL_OK ? hetccl_group_submit_job(&job) : status;
 }
 
@@ -35,6 +45,8 @@ static enum hetccl_status abort_comm(ncclComm_t handle)
     if (handle == NULL)
         return HETCCL_OK;
     status = hetccl_handle_check(handle, "ncclCommAbort", &job.comm);
+    if (status == HETCCL_OK)
+        status = claim(job.comm, "ncclCommAbort");
     return status == HETCCL_OK ? hetccl_group_submit_job(&job) : status;
 }
 

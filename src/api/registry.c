@@ -41,21 +41,44 @@ static struct entry *find(const struct hetccl_comm *comm)
     return entry;
 }
 
-static enum hetccl_status find_or_add(struct hetccl_comm *comm, struct entry **out)
+static enum hetccl_status refuse_unknown(const struct hetccl_comm *comm)
 {
-    struct entry *entry = find(comm);
-    enum hetccl_status status;
+    return hetccl_fail(HETCCL_ERR_ARG, "communicator %p is being destroyed by another thread",
+                       (const void *)comm);
+}
 
-    if (entry == NULL) {
-        status = hetccl_alloc(1, sizeof(*entry), &entry);
-        if (status != HETCCL_OK)
-            return status;
-        entry->comm = comm;
-        entry->next = entries;
-        entries = entry;
-    }
-    *out = entry;
+enum hetccl_status hetccl_registry_add(struct hetccl_comm *comm)
+{
+    struct entry *entry = NULL;
+    enum hetccl_status status = hetccl_alloc(1, sizeof(*entry), &entry);
+
+    if (status != HETCCL_OK)
+        return status;
+    entry->comm = comm;
+    pthread_mutex_lock(&lock);
+    entry->next = entries;
+    entries = entry;
+    pthread_mutex_unlock(&lock);
     return HETCCL_OK;
+}
+
+bool hetccl_registry_claim(const struct hetccl_comm *comm)
+{
+    struct entry *entry;
+
+    pthread_mutex_lock(&lock);
+    entry = find(comm);
+    for (struct entry **link = &entries; entry != NULL && *link != NULL; link = &(*link)->next)
+        if (*link == entry) {
+            *link = entry->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    if (entry == NULL)
+        return false;
+    hetccl_free(entry->ops);
+    hetccl_free(entry);
+    return true;
 }
 
 static struct hetccl_made_op *find_op(struct hetccl_comm *comm, ncclRedOp_t handle, struct entry **entry_out)
@@ -73,11 +96,11 @@ static struct hetccl_made_op *find_op(struct hetccl_comm *comm, ncclRedOp_t hand
 static enum hetccl_status add_op(struct hetccl_comm *comm, const struct hetccl_made_op *op,
                                  ncclRedOp_t *handle_out)
 {
-    struct entry *entry;
-    enum hetccl_status status = find_or_add(comm, &entry);
+    struct entry *entry = find(comm);
+    enum hetccl_status status;
 
-    if (status != HETCCL_OK)
-        return status;
+    if (entry == NULL)
+        return refuse_unknown(comm);
     if (entry->n_ops == entry->cap_ops) {
         status = hetccl_resize(&entry->ops, entry->cap_ops * 2 + 4, sizeof(*entry->ops));
         if (status != HETCCL_OK)
@@ -130,33 +153,19 @@ bool hetccl_registry_remove_op(struct hetccl_comm *comm, ncclRedOp_t handle)
 enum hetccl_status hetccl_registry_mark_finalized(struct hetccl_comm *comm)
 {
     struct entry *entry;
-    enum hetccl_status status;
+    bool was_finalized = false;
 
     pthread_mutex_lock(&lock);
-    status = find_or_add(comm, &entry);
-    if (status == HETCCL_OK && entry->is_finalized)
-        status = HETCCL_ERR_ARG;
-    else if (status == HETCCL_OK)
+    entry = find(comm);
+    if (entry != NULL) {
+        was_finalized = entry->is_finalized;
         entry->is_finalized = true;
-    pthread_mutex_unlock(&lock);
-    if (status == HETCCL_ERR_ARG)
-        return hetccl_fail(HETCCL_ERR_ARG, "ncclCommFinalize: communicator %p was finalized before",
-                           (void *)comm);
-    return status;
-}
-
-void hetccl_registry_forget(struct hetccl_comm *comm)
-{
-    pthread_mutex_lock(&lock);
-    for (struct entry **link = &entries; *link != NULL; link = &(*link)->next) {
-        struct entry *entry = *link;
-
-        if (entry->comm != comm)
-            continue;
-        *link = entry->next;
-        hetccl_free(entry->ops);
-        hetccl_free(entry);
-        break;
     }
     pthread_mutex_unlock(&lock);
+    if (entry == NULL)
+        return refuse_unknown(comm);
+    if (was_finalized)
+        return hetccl_fail(HETCCL_ERR_ARG, "ncclCommFinalize: communicator %p was finalized before",
+                           (void *)comm);
+    return HETCCL_OK;
 }

@@ -169,10 +169,8 @@ void hetccl_work_drop_comm(struct hetccl_work *work, const struct hetccl_comm *c
             work->jobs[n_kept++] = *job;
             continue;
         }
-        if (hetccl_job_is_creation(job) && job->comm != comm)
+        if (hetccl_job_is_creation(job))
             hetccl_job_undo(job);
-        else if (hetccl_job_is_creation(job))
-            *job->handle_out = NULL;
         hetccl_job_fini(job);
     }
     work->n_jobs = n_kept;

@@ -324,6 +324,11 @@ void hetccl_conn_send(struct hetccl_conn *conn, struct hetccl_frame *frame)
         flush(conn);
 }
 
+void hetccl_conn_break(struct hetccl_conn *conn)
+{
+    (void)shutdown(conn->source.fd, SHUT_RDWR);
+}
+
 bool hetccl_conn_write_piece(struct hetccl_conn *conn, const void *bytes, size_t n_bytes)
 {
     /* A fresh socket's buffer takes these few bytes; one that doesn't isn't worth keeping. */

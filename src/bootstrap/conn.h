@@ -99,6 +99,9 @@ bool hetccl_conn_has_room(struct hetccl_endpoint *endpoint);
  */
 void hetccl_conn_send(struct hetccl_conn *conn, struct hetccl_frame *frame);
 
+/* Makes the connection fail on both sides; `closed` comes later. Any thread. */
+void hetccl_conn_break(struct hetccl_conn *conn);
+
 /* Ends it; `closed` isn't called. Takes NULL. Any thread. */
 void hetccl_conn_close(struct hetccl_conn *conn);
 

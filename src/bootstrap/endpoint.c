@@ -252,6 +252,21 @@ static void log_start(const struct hetccl_endpoint *endpoint)
     }
 }
 
+/* An endpoint that runs stays where it is; a setting that would not have been usable is an error all the
+ * same. */
+static enum hetccl_status check_settings(const struct hetccl_endpoint *endpoint,
+                                         const struct hetccl_config *config)
+{
+    struct hetccl_netif netifs[HETCCL_WIRE_MAX_ADDRESSES];
+    size_t n = 0;
+
+    if (strcmp(endpoint->socket_ifname, config->socket_ifname) == 0)
+        return HETCCL_OK;
+    hetccl_log(HETCCL_LOG_INFO, "bootstrap",
+               "HETCCL_SOCKET_IFNAME '%s' comes too late, this process talks already", config->socket_ifname);
+    return hetccl_netif_choose(config, NULL, netifs, &n);
+}
+
 enum hetccl_status hetccl_endpoint_get(const struct hetccl_config *config,
                                        const struct hetccl_wire_address *peer, struct hetccl_endpoint **out)
 {
@@ -268,6 +283,8 @@ enum hetccl_status hetccl_endpoint_get(const struct hetccl_config *config,
         status = start(endpoint, config, peer);
         if (status == HETCCL_OK)
             log_start(endpoint);
+    } else {
+        status = check_settings(endpoint, config);
     }
     if (status == HETCCL_OK) {
         endpoint->n_users++;

@@ -41,13 +41,14 @@ static enum hetccl_status receive_round(struct hetccl_mesh *mesh, uint32_t src_r
 {
     uint32_t sequence = mesh->gather_sequence;
     enum hetccl_status status;
+    bool is_late;
 
     for (;;) {
         *out = take_round(mesh, src_rank, sequence, round);
         if (*out != NULL)
             return HETCCL_OK;
-        status = hetccl_mesh_wait(mesh, deadline_ns);
-        if (status == HETCCL_ERR_TIMEOUT)
+        status = hetccl_mesh_wait(mesh, deadline_ns, &is_late);
+        if (is_late)
             return fail_timeout(mesh, src_rank);
         if (status != HETCCL_AGAIN)
             return status;

@@ -63,7 +63,7 @@ const uint8_t *hetccl_mesh_job_key(struct hetccl_endpoint *endpoint, uint64_t jo
     return NULL;
 }
 
-enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns)
+enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns, bool *is_late_out)
 {
     enum hetccl_status status = hetccl_mesh_failure(mesh, NULL, NULL);
     uint64_t now_ns = hetccl_now_ns();
@@ -71,12 +71,14 @@ enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_
     struct timespec until = {.tv_sec = (time_t)(until_ns / HETCCL_NS_PER_S),
                              .tv_nsec = (long)(until_ns % HETCCL_NS_PER_S)};
 
+    *is_late_out = false;
     if (status != HETCCL_OK)
         return hetccl_fail_quietly(status, "%s", mesh->failure_text);
     if (mesh->is_cancelled != NULL && atomic_load_explicit(mesh->is_cancelled, memory_order_acquire))
         return hetccl_fail_quietly(HETCCL_ERR_ABORTED,
                                    "rank %u of the communicator was aborted by its own process", mesh->rank);
-    if (now_ns >= deadline_ns)
+    *is_late_out = now_ns >= deadline_ns;
+    if (*is_late_out)
         return HETCCL_ERR_TIMEOUT;
     (void)pthread_cond_timedwait(&mesh->changed, &mesh->endpoint->lock, &until);
     return HETCCL_AGAIN;

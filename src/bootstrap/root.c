@@ -118,6 +118,8 @@ static void send_record(struct hetccl_conn *conn, uint16_t kind, const void *pay
 
     if (hetccl_frame_create(&head, payload, &frame) == HETCCL_OK)
         hetccl_conn_send(conn, frame);
+    else
+        hetccl_conn_break(conn); /* the rank must not wait for what doesn't come */
 }
 
 static void send_failure(const struct hetccl_root *root, struct hetccl_conn *conn)
@@ -322,23 +324,39 @@ static bool is_registered(const struct hetccl_root *root, const struct hetccl_co
 }
 
 /* A rank that stops waiting ends it for all; a timeout stays a timeout, with its text, on every rank. */
-static void take_give_up(struct hetccl_root *root, const struct hetccl_conn *conn,
-                         const struct hetccl_frame *frame)
+static void give_up(struct hetccl_root *root, uint32_t rank, const char *host_name,
+                    const struct hetccl_wire_failure *record)
 {
-    uint32_t rank = conn->hello.src_rank;
-    struct hetccl_wire_failure record;
     char text[TEXT_BYTES];
 
-    if (!is_registered(root, conn) ||
-        !hetccl_wire_failure_decode(frame->payload, frame->head.payload_bytes, &record))
-        return;
-    if (record.status == HETCCL_ERR_TIMEOUT)
-        (void)snprintf(text, sizeof(text), "%s", record.text);
+    if (record->status == HETCCL_ERR_TIMEOUT)
+        (void)snprintf(text, sizeof(text), "%s", record->text);
     else
         (void)snprintf(text, sizeof(text),
                        "rank %u on host %s gave up while the communicator was being created: %.600s", rank,
-                       root->registrants[rank].contact.host_name, record.text);
-    fail(root, record.status == HETCCL_ERR_TIMEOUT ? HETCCL_ERR_TIMEOUT : HETCCL_ERR_REMOTE, rank, text);
+                       host_name, record->text);
+    fail(root, record->status == HETCCL_ERR_TIMEOUT ? HETCCL_ERR_TIMEOUT : HETCCL_ERR_REMOTE, rank, text);
+}
+
+static void take_give_up(struct hetccl_root *root, const struct hetccl_conn *conn,
+                         const struct hetccl_frame *frame)
+{
+    struct hetccl_wire_failure record;
+
+    if (is_registered(root, conn) &&
+        hetccl_wire_failure_decode(frame->payload, frame->head.payload_bytes, &record))
+        give_up(root, conn->hello.src_rank, conn->hello.host_name, &record);
+}
+
+bool hetccl_root_give_up(struct hetccl_endpoint *endpoint, uint64_t job_id,
+                         const struct hetccl_wire_failure *record)
+{
+    struct hetccl_root *root = find(endpoint, job_id);
+
+    if (root == NULL)
+        return false;
+    give_up(root, record->culprit_rank, endpoint->self.host_name, record);
+    return true;
 }
 
 static void conn_frame(struct hetccl_conn *conn, struct hetccl_frame *frame)

@@ -262,7 +262,8 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
     return hetccl_comm_barrier(comm, 0);
 }
 
-/* Ranks of one process may be destroyed by one thread, one after the other: there waiting would be for nothing. */
+/* Ranks of one process may be destroyed by one thread, one after the other: there waiting would be for
+ * nothing. */
 static bool shares_process(const struct hetccl_comm *comm)
 {
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++)

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/registry.h"
+
 enum { MAX_COMMS = 64, MAX_EVENTS = 256, MAX_RUNS = 32, MAX_ITEMS = 64, PATIENCE_S = 5 };
 
 struct hetccl_comm {
@@ -19,7 +21,7 @@ struct hetccl_comm {
     int n_inside, n_jobs;
     uint8_t id[HETCCL_UNIQUE_ID_BYTES];
     size_t n_ids;
-    int n_arrived; /* on the first one of an id */
+    bool has_met; /* all ranks of the id have come */
     const struct hetccl_topo *topo;
 };
 
@@ -187,6 +189,8 @@ struct hetccl_comm *fake_make(int n_ranks, int rank, bool is_blocking)
     enum hetccl_status status = hetccl_comm_alloc(&options, &comm);
 
     assert(status == HETCCL_OK);
+    status = hetccl_registry_add(comm);
+    assert(status == HETCCL_OK);
     comm->n_ranks = n_ranks;
     comm->rank = rank;
     comm->state = HETCCL_OK;
@@ -247,20 +251,24 @@ bool hetccl_comm_is_valid(const struct hetccl_comm *comm)
     return is_live;
 }
 
-/* The one that counts the arrivals of an id. With the lock held. */
-static struct hetccl_comm *first_of_id(const struct hetccl_comm *comm)
+/* With the lock held; every arrival has its id set. */
+static void note_arrival(const struct hetccl_comm *comm)
 {
+    int n_arrived = 0;
+
     for (int i = 0; i < MAX_COMMS; i++)
+        n_arrived +=
+            live[i] != NULL && live[i]->n_ids > 0 && memcmp(live[i]->id, comm->id, sizeof(comm->id)) == 0;
+    for (int i = 0; i < MAX_COMMS && n_arrived >= comm->n_ranks; i++)
         if (live[i] != NULL && live[i]->n_ids > 0 && memcmp(live[i]->id, comm->id, sizeof(comm->id)) == 0)
-            return live[i];
-    return NULL;
+            live[i]->has_met = true;
+    pthread_cond_broadcast(&changed);
 }
 
 static enum hetccl_status meet(struct hetccl_comm *comm)
 {
-    first_of_id(comm)->n_arrived++;
-    pthread_cond_broadcast(&changed);
-    while (first_of_id(comm)->n_arrived < comm->n_ranks && !comm->is_aborted)
+    note_arrival(comm);
+    while (!comm->has_met && !comm->is_aborted)
         if (!wait_a_while())
             return hetccl_fail_quietly(HETCCL_ERR_TIMEOUT, "not all ranks came");
     return comm->is_aborted ? hetccl_fail_quietly(HETCCL_ERR_ABORTED, "aborted") : HETCCL_OK;
@@ -286,13 +294,14 @@ enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm, const uint8_t (*id
     comm->n_inside++;
     if (++n_inits > max_inits)
         max_inits = n_inits;
-    memcpy(comm->id, ids[0], sizeof(comm->id));
-    comm->n_ids = n_ids;
     comm->n_ranks = n_ranks;
     comm->rank = rank;
     status = scripted("init");
-    if (status == HETCCL_OK)
+    if (status == HETCCL_OK) {
+        memcpy(comm->id, ids[0], sizeof(comm->id));
+        comm->n_ids = n_ids;
         status = meet(comm);
+    }
     n_inits--;
     return leave(comm, status, true);
 }
@@ -403,7 +412,7 @@ void hetccl_comm_job_begin(struct hetccl_comm *comm)
 {
     pthread_mutex_lock(&lock);
     comm->n_jobs++;
-    assert(comm->n_jobs == 1);
+
     pthread_mutex_unlock(&lock);
 }
 
