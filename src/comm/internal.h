@@ -108,7 +108,7 @@ struct hetccl_comm {
     bool is_finalized;
 
     uint32_t n_ranks, rank;
-    struct hetccl_mesh *mesh;
+    struct hetccl_mesh *_Atomic mesh; /* set by the initialising thread, read by one that aborts */
     struct hetccl_wire_peer *peers; /* by rank */
     struct hetccl_topo topo;
     bool has_topo;

@@ -225,6 +225,7 @@ enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm, const uint8_t (*id
                                     size_t n_ids, int n_ranks, int rank)
 {
     enum hetccl_status status = check_init(comm, n_ids, n_ranks, rank);
+    struct hetccl_mesh *mesh = NULL;
     struct hetccl_mesh_args args;
 
     atomic_fetch_add(&comm->n_inside, 1);
@@ -238,7 +239,8 @@ enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm, const uint8_t (*id
                                          .rank = comm->rank,
                                          .is_cancelled = &comm->is_cancelled,
                                          .events = hetccl_comm_events(comm)};
-        status = hetccl_mesh_create(&args, &comm->mesh);
+        status = hetccl_mesh_create(&args, &mesh);
+        comm->mesh = mesh;
     }
     if (status == HETCCL_OK)
         status = hetccl_comm_join(comm);
