@@ -56,9 +56,9 @@ def case_A07(bench):
     check(n_visits > 50, f"only {n_visits} visits")
     for result in results:
         check(result.code == SUCCESS, str(result))
-        check(result.wall_s <= quiet_s + 1, f"{result.wall_s - quiet_s:.1f} s slower than undisturbed: {result}")
+        check(result.wall_s <= quiet_s + bench.seconds(1), f"{result.wall_s - quiet_s:.1f} s slower than undisturbed: {result}")
     for rank, bytes_before in before.items():
-        check(most[rank] - bytes_before < 10 << 20, f"rank {rank} grew by {most[rank] - bytes_before} bytes")
+        bench.check_bytes(most[rank] - bytes_before, 10 << 20, f"rank {rank} grew")
     bench.say(f"{n_visits} visits")
 
 
@@ -88,7 +88,7 @@ def case_A08(bench):
     results = bench.job(4, "allreduce", skip_ranks=[2], env={"HETCCL_INIT_TIMEOUT_S": "5"}, expect=None, timeout=20)
     for result in results:
         check(result.code != SUCCESS, f"succeeded without rank 2: {result}")
-        check(4.5 <= result.wall_s <= 8.5, f"fails after {result.wall_s:.1f} s: {result}")
+        check(4.5 <= result.wall_s <= 5 + bench.seconds(3.5), f"fails after {result.wall_s:.1f} s: {result}")
         check("missing" in result.error and "rank 2" in result.error, f"doesn't name rank 2: {result}")
 
 
@@ -114,7 +114,7 @@ def case_A09(bench):
     time.sleep(0.5)
     intruder = bench.start(2, 4, "allreduce", kept, {**env, "HETCCL_INIT_TIMEOUT_S": "30"})
     (result,) = bench.wait([intruder], 15)
-    check(result.code != SUCCESS and result.wall_s <= 10, f"the intruder: {result}")
+    check(result.code != SUCCESS and result.wall_s <= bench.seconds(10), f"the intruder: {result}")
     check("another run" in result.error, f"the text doesn't say that the id is another run's: {result}")
     for result in bench.wait(ranks, 30):
         check(result.code == SUCCESS, f"the running job was disturbed: {result}")
@@ -137,7 +137,6 @@ def case_A10(bench):
         address = listener_address(generator.choice(sorted(entries)))
         with contextlib.suppress(OSError), socket.create_connection(address, 1) as visitor:
             visitor.sendall(body)
-    grown = rss_of(ranks[0].pid) - before
-    check(grown < 10 << 20, f"rank 0 grew by {grown} bytes")
+    bench.check_bytes(rss_of(ranks[0].pid) - before, 10 << 20, "rank 0 grew")
     for result in bench.wait(ranks, 30):
         check(result.code == SUCCESS, str(result))
