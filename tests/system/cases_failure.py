@@ -57,7 +57,7 @@ def case_A15(bench):
             check(result.code == SUCCESS, str(result))
             check(result.number("abort_s") <= 2, f"abort took {result.notes['abort_s']} s")
             check(result.number("call") != SUCCESS, "the call that was aborted says success")
-            check(result.number("threads_left") == 0, f"{result.notes['threads_left']} threads left")
+            check(result.number("threads_left") == 0, f"{env}, {variant}: {result.notes['threads_left']} threads left")
         ranks = bench.start_job(2, "leave", env=env, limit=2000)
         time.sleep(1)
         ranks[1].signal(signal.SIGSTOP)
