@@ -84,6 +84,12 @@ enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_
     return HETCCL_AGAIN;
 }
 
+void hetccl_meshes_poke(struct hetccl_endpoint *endpoint)
+{
+    for (struct hetccl_list_node *node = endpoint->meshes.next; node != &endpoint->meshes; node = node->next)
+        pthread_cond_broadcast(&((struct hetccl_mesh *)node)->changed);
+}
+
 /* ---- life ---- */
 
 static void init_condition(pthread_cond_t *condition)
@@ -163,8 +169,10 @@ static void say_goodbye(struct hetccl_mesh *mesh)
 
         if (rank == mesh->rank || !peer->is_known || peer->is_dead)
             continue;
-        if (is_local || hetccl_route_exists(endpoint, peer->contact.process_key))
+        if (is_local)
             (void)!hetccl_mesh_post_bytes(mesh, &head, NULL);
+        else if (hetccl_route_exists(endpoint, peer->contact.process_key))
+            hetccl_route_send_everywhere(endpoint, peer->contact.process_key, &head);
     }
 }
 

@@ -130,6 +130,9 @@ void hetccl_mesh_owe_arrived(struct hetccl_mesh *mesh);
 /* The distinct ranks rank +- 2^k mod n; returns their number. */
 uint32_t hetccl_mesh_neighbours(uint32_t rank, uint32_t n_ranks, uint32_t out[HETCCL_WIRE_MAX_NEIGHBOURS]);
 
+/* Wakes all waiters: what they wait for may have been sent. Locked. */
+void hetccl_meshes_poke(struct hetccl_endpoint *endpoint);
+
 /* ---- failure.c ---- */
 
 /* Fails the mesh if it hasn't failed yet; neighbours and the user are told by the service thread. Locked. */

@@ -359,12 +359,25 @@ bool hetccl_root_give_up(struct hetccl_endpoint *endpoint, uint64_t job_id,
     return true;
 }
 
+/* It said hello while there was hope, or comes to hear what has happened. */
+static void refuse_late(struct hetccl_root *root, struct hetccl_conn *conn)
+{
+    if (root->state == ROOT_DONE) {
+        root->failure.status = HETCCL_ERR_USAGE;
+        root->failure.culprit_rank = UINT32_MAX;
+        (void)snprintf(root->failure.text, sizeof(root->failure.text),
+                       "rank %u is taken twice: its communicator stands already", conn->hello.src_rank);
+    }
+    send_failure(root, conn);
+}
+
 static void conn_frame(struct hetccl_conn *conn, struct hetccl_frame *frame)
 {
     struct hetccl_root *root = conn->owner;
 
-    if (root->state == ROOT_COLLECTING && frame->head.kind == HETCCL_FRAME_REGISTER &&
-        !is_registered(root, conn))
+    if (frame->head.kind == HETCCL_FRAME_REGISTER && root->state != ROOT_COLLECTING)
+        refuse_late(root, conn);
+    else if (frame->head.kind == HETCCL_FRAME_REGISTER && !is_registered(root, conn))
         take_register(root, conn, frame);
     else if (frame->head.kind == HETCCL_FRAME_GIVE_UP)
         take_give_up(root, conn, frame);
@@ -419,10 +432,7 @@ void hetccl_root_adopt(struct hetccl_conn *conn)
     if (conn->hello.revision != HETCCL_WIRE_REVISION) {
         fail_for_revision(root, conn);
         hetccl_conn_close(conn);
-        return;
     }
-    if (root->state == ROOT_FAILED)
-        send_failure(root, conn);
 }
 
 /* ---- time ---- */

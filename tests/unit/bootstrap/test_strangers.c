@@ -103,8 +103,7 @@ static void disturb(const struct hetccl_wire_address *address)
     uint8_t *random = malloc(MUCH);
     int fd;
 
-    for (int i = 0; i < MUCH; i++)
-        random[i] = (uint8_t)(i * 7 + (i >> 8));
+    memset(random, 0xa5, MUCH);
     close(connect_to(address));
     reset(connect_to(address));
     fd = connect_to(address);
@@ -133,7 +132,7 @@ static void disturbed_body(struct team_rank *rank)
     if (rank->rank == 3) {
         struct hetccl_wire_unique_id id = id_of(rank);
 
-        for (int round = 0; round < 20; round++)
+        for (int round = 0; round < 8; round++)
             for (uint32_t i = 0; i < id.n_addresses; i++)
                 disturb(&id.addresses[i]);
     }
@@ -364,6 +363,7 @@ static void test_a_root_of_another_version(void **state)
     struct team_rank rank = {.rank = 1, .n_ranks = 2};
     struct fake_root root;
     pthread_t thread;
+    int before = team_failures();
 
     memset(&root, 0, sizeof(root));
     team_config(&rank.config, 10);
@@ -380,7 +380,7 @@ static void test_a_root_of_another_version(void **state)
     assert_non_null(strstr(hetccl_last_error_thread(), "rank 1 on host"));
     assert_non_null(strstr(hetccl_last_error_thread(), "oldroot"));
     assert_non_null(strstr(hetccl_last_error_thread(), "9.8.7 (wire revision 7)"));
-    assert_int_equal(team_failures(), 0);
+    assert_int_equal(team_failures(), before);
 }
 
 static void test_a_loopback_id_of_another_host(void **state)
