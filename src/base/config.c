@@ -34,8 +34,8 @@ static const struct setting settings[] = {
      "where the log goes instead of stderr; %h is the host, %p the process"},
     {"SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", TYPE_TEXT, AT(socket_ifname), "", "", 0, 0, NULL, false,
      "interfaces to use: a list of name prefixes; a leading = asks for exact names, a leading ^ excludes"},
-    {"SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", TYPE_CHOICE, AT(socket_family), "", "ANY", 0, 0, "ANY AF_INET AF_INET6",
-     false, "address family of all sockets"},
+    {"SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", TYPE_CHOICE, AT(socket_family), "", "ANY", 0, 0,
+     "ANY AF_INET AF_INET6", false, "address family of all sockets"},
     {"COMM_ID", "NCCL_COMM_ID", TYPE_TEXT, AT(comm_id), "host:port", "", 0, 0, NULL, false,
      "a fixed root: rank 0 listens there and no id need be passed around"},
     {"PORT_RANGE", NULL, TYPE_PORTS, AT(port_first), "first-last", "", 0, 0, NULL, false,
@@ -49,7 +49,8 @@ static const struct setting settings[] = {
     {"ISLAND_SPLIT", NULL, TYPE_TEXT, AT(island_split), "ranks", "", 0, 0, NULL, true,
      "cut each island into pretend islands of these sizes, in rank order (\"1,3\")"},
     {"LINK", NULL, TYPE_TEXT, AT(link), "", "shm,tcp", 0, 0, NULL, true, "allowed link kinds, best first"},
-    {"ALGO", NULL, TYPE_TEXT, AT(algo), "", "", 0, 0, NULL, true, "force a plan by name; empty lets the cost model choose"},
+    {"ALGO", NULL, TYPE_TEXT, AT(algo), "", "", 0, 0, NULL, true,
+     "force a plan by name; empty lets the cost model choose"},
     {"SHM_DISABLE", "NCCL_SHM_DISABLE", TYPE_BOOL, AT(shm_disable), "", "0", 0, 0, NULL, false,
      "1: no shared memory, neither links nor engine"},
     {"CHUNK_BYTES", NULL, TYPE_SIZE, AT(chunk_bytes), "bytes", "1M", 1, 1ull << 32, NULL, true,
@@ -70,11 +71,13 @@ static const struct setting settings[] = {
      "a host that answers nothing is held to be dead after this"},
     {"COMM_BLOCKING", "NCCL_COMM_BLOCKING", TYPE_BOOL, AT(blocking), "", "1", 0, 0, NULL, false,
      "default of ncclConfig_t.blocking"},
-    {"NCCL_LIB", NULL, TYPE_TEXT, AT(nccl_lib), "path", "", 0, 0, NULL, false, "NVIDIA's libnccl.so.2 to open"},
+    {"NCCL_LIB", NULL, TYPE_TEXT, AT(nccl_lib), "path", "", 0, 0, NULL, false,
+     "NVIDIA's libnccl.so.2 to open"},
     {"RCCL_LIB", NULL, TYPE_TEXT, AT(rccl_lib), "path", "", 0, 0, NULL, false, "AMD's librccl.so.1 to open"},
     {"CUDA_LIB", NULL, TYPE_TEXT, AT(cuda_lib), "path", "", 0, 0, NULL, false, "libcuda.so.1 to open"},
     {"HIP_LIB", NULL, TYPE_TEXT, AT(hip_lib), "path", "", 0, 0, NULL, false, "libamdhip64.so to open"},
-    {"IBVERBS_LIB", NULL, TYPE_TEXT, AT(ibverbs_lib), "path", "", 0, 0, NULL, false, "libibverbs.so.1 to open"},
+    {"IBVERBS_LIB", NULL, TYPE_TEXT, AT(ibverbs_lib), "path", "", 0, 0, NULL, false,
+     "libibverbs.so.1 to open"},
 };
 
 enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]), NAME_BYTES = 64 };
@@ -114,21 +117,23 @@ static bool read_size(const char *text, uint64_t *out)
     return true;
 }
 
-static enum hetccl_status set_size(const struct setting *setting, const char *name, const char *value, void *field)
+static enum hetccl_status set_size(const struct setting *setting, const char *name, const char *value,
+                                   void *field)
 {
     char range[96];
     uint64_t number;
 
     if (!read_size(value, &number) || number < setting->min || number > setting->max) {
-        (void)snprintf(range, sizeof(range), "a number from %" PRIu64 " to %" PRIu64 " (K, M, G allowed)", setting->min,
-                       setting->max);
+        (void)snprintf(range, sizeof(range), "a number from %" PRIu64 " to %" PRIu64 " (K, M, G allowed)",
+                       setting->min, setting->max);
         return refuse(name, value, range);
     }
     memcpy(field, &number, sizeof(number));
     return HETCCL_OK;
 }
 
-static enum hetccl_status set_choice(const struct setting *setting, const char *name, const char *value, void *field)
+static enum hetccl_status set_choice(const struct setting *setting, const char *name, const char *value,
+                                     void *field)
 {
     size_t length = strlen(value);
     int index = 0;
@@ -164,8 +169,8 @@ static enum hetccl_status set_ports(const char *name, const char *value, void *f
     int used = 0;
 
     if (value[0] != '\0') {
-        if (sscanf(value, "%u-%u%n", &first, &last, &used) != 2 || value[used] != '\0' || first < 1 || first > last ||
-            last > UINT16_MAX)
+        if (sscanf(value, "%u-%u%n", &first, &last, &used) != 2 || value[used] != '\0' || first < 1 ||
+            first > last || last > UINT16_MAX)
             return refuse(name, value, "two ports as first-last, 1 to 65535");
         ports[0] = (uint16_t)first;
         ports[1] = (uint16_t)last;
@@ -205,8 +210,9 @@ static enum hetccl_status set(const struct setting *setting, const char *name, c
 }
 
 /*
- * NCCL's own words that mean something else to us: NCCL_DEBUG knows VERSION and ABORT too. An unusable NCCL_* value
- * is the vendor library's business and must not stop a program that ran before; an unusable HETCCL_* value is an error.
+ * NCCL's own words that mean something else to us: NCCL_DEBUG knows VERSION and ABORT too. An unusable NCCL_*
+ * value is the vendor library's business and must not stop a program that ran before; an unusable HETCCL_*
+ * value is an error.
  */
 static enum hetccl_status set_from_environment(const struct setting *setting, struct hetccl_config *config)
 {
@@ -289,7 +295,8 @@ static void warn_unknown(const char *name, size_t length)
         if (d < best_distance)
             best_distance = d, best = settings[i].name;
     }
-    hetccl_log(HETCCL_LOG_WARN, "config", "unknown setting %.*s: did you mean %s%s?", (int)length, name, prefix, best);
+    hetccl_log(HETCCL_LOG_WARN, "config", "unknown setting %.*s: did you mean %s%s?", (int)length, name,
+               prefix, best);
 }
 
 static void look_for_strangers(void)
@@ -303,11 +310,13 @@ static void look_for_strangers(void)
         if (strncmp(*entry, prefix, sizeof(prefix) - 1) == 0 && strncmp(*entry, "HETCCL_TEST_", 12) != 0 &&
             !is_known(*entry, length))
             warn_unknown(*entry, length);
-        if (strncmp(*entry, "NCCL_", 5) == 0 && !is_known(*entry, length) && used + length + 2 < sizeof(unused))
+        if (strncmp(*entry, "NCCL_", 5) == 0 && !is_known(*entry, length) &&
+            used + length + 2 < sizeof(unused))
             used += (size_t)snprintf(unused + used, sizeof(unused) - used, " %.*s", (int)length, *entry);
     }
     if (used > 0)
-        hetccl_log(HETCCL_LOG_INFO, "config", "settings not used by this library, left to the vendor's:%s", unused);
+        hetccl_log(HETCCL_LOG_INFO, "config", "settings not used by this library, left to the vendor's:%s",
+                   unused);
 }
 
 enum hetccl_status hetccl_config_parse(struct hetccl_config *out)

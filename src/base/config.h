@@ -3,9 +3,9 @@
 #define HETCCL_BASE_CONFIG_H
 
 /*
- * Configuration: one table (config.c) of name, alias, type, unit, default, range and help. A snapshot is parsed when a
- * communicator is created and never changes afterwards. Nothing else in the library reads the environment (but
- * base/fault.c). `hetccl info --config` and the manual page are printed from the same table.
+ * Configuration: one table (config.c) of name, alias, type, unit, default, range and help. A snapshot is
+ * parsed when a communicator is created and never changes afterwards. Nothing else in the library reads the
+ * environment (but base/fault.c). `hetccl info --config` and the manual page are printed from the same table.
  */
 
 #include <stdbool.h>
@@ -18,7 +18,12 @@
 
 enum { HETCCL_CONFIG_TEXT_BYTES = 256 };
 
-enum hetccl_device_choice { HETCCL_DEVICE_AUTO = 0, HETCCL_DEVICE_HOST, HETCCL_DEVICE_CUDA, HETCCL_DEVICE_HIP };
+enum hetccl_device_choice {
+    HETCCL_DEVICE_AUTO = 0,
+    HETCCL_DEVICE_HOST,
+    HETCCL_DEVICE_CUDA,
+    HETCCL_DEVICE_HIP
+};
 enum hetccl_family_choice { HETCCL_FAMILY_ANY = 0, HETCCL_FAMILY_IPV4, HETCCL_FAMILY_IPV6 };
 
 struct hetccl_config {
@@ -61,9 +66,9 @@ struct hetccl_config {
 /*
  * hetccl_config_parse -- read the environment into *out, and set up the log from it.
  *
- * Unknown HETCCL_* names give one warning a process with the nearest known name; NCCL_* names that aren't honoured
- * are listed once at level info.
- * Errors: HETCCL_ERR_USAGE naming variable, value and choices. *out is written only on success.
+ * Unknown HETCCL_* names give one warning a process with the nearest known name; NCCL_* names that aren't
+ * honoured are listed once at level info. Errors: HETCCL_ERR_USAGE naming variable, value and choices. *out
+ * is written only on success.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_config_parse(struct hetccl_config *out);
 
@@ -72,12 +77,13 @@ HETCCL_NODISCARD enum hetccl_status hetccl_config_parse(struct hetccl_config *ou
  */
 void hetccl_config_list_entry(const char *list, size_t index, char out[HETCCL_CONFIG_TEXT_BYTES]);
 
-/* Prints the table to a stream: name, alias, value now, default, unit, range, help. For the command `hetccl info`. */
+/* Prints the table to a stream: name, alias, value now, default, unit, range, help. For the command `hetccl
+ * info`. */
 void hetccl_config_print(const struct hetccl_config *config, FILE *stream);
 
 /*
- * A 64-bit hash over the settings that must be equal on all ranks because they change the wire (chunk, small, slot,
- * algo, link, sockets, island_split ...). Which those are stands in the table.
+ * A 64-bit hash over the settings that must be equal on all ranks because they change the wire (chunk, small,
+ * slot, algo, link, sockets, island_split ...). Which those are stands in the table.
  */
 uint64_t hetccl_config_wire_hash(const struct hetccl_config *config);
 

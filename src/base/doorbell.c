@@ -4,8 +4,9 @@
 #include "base/thread.h"
 
 /*
- * Store-buffer pattern: the sleeper announces itself and then looks at the data, the ringer publishes the data and then
- * looks for sleepers. Both sides need sequential consistency, otherwise each may miss the other.
+ * Store-buffer pattern: the sleeper announces itself and then looks at the data, the ringer publishes the
+ * data and then looks for sleepers. Both sides need sequential consistency, otherwise each may miss the
+ * other.
  */
 void hetccl_doorbell_ring(struct hetccl_doorbell *doorbell)
 {

@@ -3,8 +3,9 @@
 #define HETCCL_BASE_FAULT_H
 
 /*
- * Counted fault points. HETCCL_FAULT=kind:n makes the n-th (from 1) point of that kind fail, once; kind is one of
- * alloc, file, socket, mmap, thread. Tests loop over n until a scenario passes untouched. Never on a per-byte path.
+ * Counted fault points. HETCCL_FAULT=kind:n makes the n-th (from 1) point of that kind fail, once; kind is
+ * one of alloc, file, socket, mmap, thread. Tests loop over n until a scenario passes untouched. Never on a
+ * per-byte path.
  */
 
 #include <stdbool.h>

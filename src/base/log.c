@@ -78,8 +78,9 @@ static size_t write_prefix(char line[LINE_BYTES], const char *subsystem)
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &local);
     used = strftime(line, LINE_BYTES, "%F %T", &local);
-    used += (size_t)snprintf(line + used, LINE_BYTES - used, ".%03ld %s:%d:%ld hetccl %s ", now.tv_nsec / 1000000,
-                             host, (int)getpid(), (long)syscall(SYS_gettid), subsystem);
+    used +=
+        (size_t)snprintf(line + used, LINE_BYTES - used, ".%03ld %s:%d:%ld hetccl %s ", now.tv_nsec / 1000000,
+                         host, (int)getpid(), (long)syscall(SYS_gettid), subsystem);
     return used < LINE_BYTES ? used : LINE_BYTES - 1;
 }
 

@@ -23,9 +23,8 @@ enum hetccl_log_level {
  * hetccl_log_configure -- set level and destination; called by whoever parsed the configuration.
  *
  * level     [in]  messages above it are dropped
- * file_path [in]  NULL or "" for stderr; %h becomes the host name, %p the process id. The first successful open
- *                 wins and stays open; a path that can't be opened leaves stderr.
- * Threads: any.
+ * file_path [in]  NULL or "" for stderr; %h becomes the host name, %p the process id. The first successful
+ * open wins and stays open; a path that can't be opened leaves stderr. Threads: any.
  */
 void hetccl_log_configure(enum hetccl_log_level level, const char *file_path);
 
@@ -33,6 +32,7 @@ void hetccl_log_configure(enum hetccl_log_level level, const char *file_path);
 bool hetccl_log_is_on(enum hetccl_log_level level);
 
 /* Never fails, never writes to stdout, never changes errno. */
-void hetccl_log(enum hetccl_log_level level, const char *subsystem, const char *format, ...) HETCCL_PRINTF(3, 4);
+void hetccl_log(enum hetccl_log_level level, const char *subsystem, const char *format, ...)
+    HETCCL_PRINTF(3, 4);
 
 #endif

@@ -8,11 +8,13 @@
 
 static enum hetccl_status no_memory(size_t n_items, size_t item_bytes)
 {
-    return hetccl_fail(HETCCL_ERR_SYSTEM, "no memory for %zu items of %zu bytes: free memory on this host or raise the limit",
+    return hetccl_fail(HETCCL_ERR_SYSTEM,
+                       "no memory for %zu items of %zu bytes: free memory on this host or raise the limit",
                        n_items, item_bytes);
 }
 
-/* Outputs are `void *` so that a caller can pass the address of any pointer without a cast; stored by memcpy. */
+/* Outputs are `void *` so that a caller can pass the address of any pointer without a cast; stored by memcpy.
+ */
 static void store_pointer(void *out, void *pointer)
 {
     memcpy(out, &pointer, sizeof(pointer));
@@ -20,7 +22,8 @@ static void store_pointer(void *out, void *pointer)
 
 enum hetccl_status hetccl_alloc(size_t n_items, size_t item_bytes, void *out)
 {
-    void *memory = hetccl_fault_hit(HETCCL_FAULT_ALLOC) ? NULL : calloc(n_items > 0 ? n_items : 1, item_bytes);
+    void *memory =
+        hetccl_fault_hit(HETCCL_FAULT_ALLOC) ? NULL : calloc(n_items > 0 ? n_items : 1, item_bytes);
 
     if (memory == NULL)
         return no_memory(n_items, item_bytes);

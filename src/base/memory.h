@@ -23,7 +23,8 @@ HETCCL_NODISCARD enum hetccl_status hetccl_alloc(size_t n_items, size_t item_byt
 /* As hetccl_alloc(), aligned to a cache line. Same hetccl_free(). */
 HETCCL_NODISCARD enum hetccl_status hetccl_alloc_aligned(size_t n_items, size_t item_bytes, void *out);
 
-/* Grows or shrinks *array (may point to NULL) to n_items; new memory is not zeroed; *array unchanged on failure. */
+/* Grows or shrinks *array (may point to NULL) to n_items; new memory is not zeroed; *array unchanged on
+ * failure. */
 HETCCL_NODISCARD enum hetccl_status hetccl_resize(void *array, size_t n_items, size_t item_bytes);
 
 void hetccl_free(void *memory);

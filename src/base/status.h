@@ -5,8 +5,8 @@
 /*
  * What a fallible function returns, and where the text of a failure is kept.
  *
- * Whoever first detects a failure calls hetccl_fail() with cause, rank, host or address, errno text and a remedy.
- * Callers only pass the status on.
+ * Whoever first detects a failure calls hetccl_fail() with cause, rank, host or address, errno text and a
+ * remedy. Callers only pass the status on.
  */
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ enum hetccl_status {
     HETCCL_ERR_INTERNAL, /* an invariant of ours does not hold */
 };
 
-#define HETCCL_NODISCARD __attribute__((warn_unused_result))
+#define HETCCL_NODISCARD                     __attribute__((warn_unused_result))
 #define HETCCL_PRINTF(fmt_index, args_index) __attribute__((format(printf, fmt_index, args_index)))
 
 enum { HETCCL_ERROR_TEXT_BYTES = 1024 };
@@ -37,8 +37,10 @@ enum { HETCCL_ERROR_TEXT_BYTES = 1024 };
  */
 enum hetccl_status hetccl_fail(enum hetccl_status status, const char *format, ...) HETCCL_PRINTF(2, 3);
 
-/* As hetccl_fail() without the log line: for a text that somebody else has logged (a remote rank's, a parent's). */
-enum hetccl_status hetccl_fail_quietly(enum hetccl_status status, const char *format, ...) HETCCL_PRINTF(2, 3);
+/* As hetccl_fail() without the log line: for a text that somebody else has logged (a remote rank's, a
+ * parent's). */
+enum hetccl_status hetccl_fail_quietly(enum hetccl_status status, const char *format, ...)
+    HETCCL_PRINTF(2, 3);
 
 /* The calling thread's last failure text; "" when there was none. Valid until the thread's next failure. */
 const char *hetccl_last_error_thread(void);

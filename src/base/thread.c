@@ -27,7 +27,8 @@ enum hetccl_status hetccl_thread_start(const char *name, void *(*body)(void *), 
     error = hetccl_fault_hit(HETCCL_FAULT_THREAD) ? EAGAIN : pthread_create(&thread, NULL, body, arg);
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
     if (error != 0)
-        return hetccl_fail(HETCCL_ERR_SYSTEM, "thread '%s' could not be started: %s; raise the limit of processes (ulimit -u)",
+        return hetccl_fail(HETCCL_ERR_SYSTEM,
+                           "thread '%s' could not be started: %s; raise the limit of processes (ulimit -u)",
                            name, strerror(error));
     (void)pthread_setname_np(thread, name);
     *out = thread;

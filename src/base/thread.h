@@ -9,7 +9,8 @@
 #include "base/status.h"
 
 /*
- * hetccl_thread_start -- start a joinable thread with all signals blocked and a name of at most 15 characters.
+ * hetccl_thread_start -- start a joinable thread with all signals blocked and a name of at most 15
+ * characters.
  *
  * Errors: HETCCL_ERR_SYSTEM. The caller joins it.
  */
@@ -17,7 +18,8 @@ HETCCL_NODISCARD enum hetccl_status hetccl_thread_start(const char *name, void *
                                                         pthread_t *out);
 
 /*
- * hetccl_futex_wait -- sleep while *word == expected, at most timeout_ns; works between processes (shared mapping).
+ * hetccl_futex_wait -- sleep while *word == expected, at most timeout_ns; works between processes (shared
+ * mapping).
  *
  * Returns on a wake-up, a changed word, a signal or the timeout; the caller looks again in any case.
  */

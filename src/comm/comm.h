@@ -5,12 +5,13 @@
 /*
  * The communicator: life cycle, state, errors, plan cache. What an ncclComm_t points to.
  *
- * Life: hetccl_comm_alloc() (handle exists, state in progress) -> one of the init functions (blocks) -> calls ->
- * hetccl_comm_finalize() (optional) -> hetccl_comm_destroy() or hetccl_comm_abort(). For a non-blocking communicator
- * the api layer runs the blocking functions in a thread of its own; the handle can be asked and aborted meanwhile.
+ * Life: hetccl_comm_alloc() (handle exists, state in progress) -> one of the init functions (blocks) -> calls
+ * -> hetccl_comm_finalize() (optional) -> hetccl_comm_destroy() or hetccl_comm_abort(). For a non-blocking
+ * communicator the api layer runs the blocking functions in a thread of its own; the handle can be asked and
+ * aborted meanwhile.
  *
- * Threads: one thread a communicator at a time, but for hetccl_comm_async_state(), _abort(), _revoke() and the getters, which any
- * thread may call at any moment.
+ * Threads: one thread a communicator at a time, but for hetccl_comm_async_state(), _abort(), _revoke() and
+ * the getters, which any thread may call at any moment.
  */
 
 #include <stdbool.h>
@@ -34,25 +35,29 @@ struct hetccl_comm_options {
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out);
 
 /* The handle: state "in progress", nothing else. HETCCL_ERR_SYSTEM. */
-HETCCL_NODISCARD enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options, struct hetccl_comm **out);
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options,
+                                                      struct hetccl_comm **out);
 
-/* True for a handle made by hetccl_comm_alloc() and not destroyed; NULL and foreign pointers to readable memory give false. */
+/* True for a handle made by hetccl_comm_alloc() and not destroyed; NULL and foreign pointers to readable
+ * memory give false. */
 bool hetccl_comm_is_valid(const struct hetccl_comm *comm);
 
 /*
- * hetccl_comm_init -- join a communicator of n_ranks as rank. Blocks until all have come (or abort, or the deadline).
+ * hetccl_comm_init -- join a communicator of n_ranks as rank. Blocks until all have come (or abort, or the
+ * deadline).
  *
  * ids [in] n_ids unique ids; rank 0's process or NCCL_COMM_ID serves them
  * On failure the handle stays, with the error as its state; the caller destroys it.
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm, const uint8_t (*ids)[HETCCL_UNIQUE_ID_BYTES],
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm,
+                                                     const uint8_t (*ids)[HETCCL_UNIQUE_ID_BYTES],
                                                      size_t n_ids, int n_ranks, int rank);
 
 enum { HETCCL_SPLIT_NO_COLOR = -1 };
 
 /*
- * hetccl_comm_split -- collective over the parent. `child` was made by hetccl_comm_alloc(); with HETCCL_SPLIT_NO_COLOR it is NULL.
- * New ranks are ordered by (key, parent rank).
+ * hetccl_comm_split -- collective over the parent. `child` was made by hetccl_comm_alloc(); with
+ * HETCCL_SPLIT_NO_COLOR it is NULL. New ranks are ordered by (key, parent rank).
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_split(struct hetccl_comm *parent, int color, int key,
                                                       struct hetccl_comm *child);
@@ -60,11 +65,12 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_split(struct hetccl_comm *parent
 /*
  * hetccl_comm_shrink -- collective over the ranks that stay. The parent may have failed or been revoked.
  *
- * exclude  [in] n_exclude parent ranks that are left out; the same set on all callers, the caller not among them
- * is_abort [in] end the parent's running calls first
+ * exclude  [in] n_exclude parent ranks that are left out; the same set on all callers, the caller not among
+ * them is_abort [in] end the parent's running calls first
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_comm_shrink(struct hetccl_comm *parent, const int *exclude, size_t n_exclude,
-                                                       bool is_abort, struct hetccl_comm *child);
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_shrink(struct hetccl_comm *parent, const int *exclude,
+                                                       size_t n_exclude, bool is_abort,
+                                                       struct hetccl_comm *child);
 
 /* Flush: all ranks have made all their calls. Barrier. HETCCL_ERR_USAGE when called twice or after revoke. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm);
@@ -73,30 +79,36 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *com
 void hetccl_comm_destroy(struct hetccl_comm *comm);
 
 /*
- * hetccl_comm_abort -- end everything now: running calls and inits of other threads return HETCCL_ERR_ABORTED, peers get a failure.
- * Local, at most 2 s; frees the handle once no other thread is inside. Takes NULL.
+ * hetccl_comm_abort -- end everything now: running calls and inits of other threads return
+ * HETCCL_ERR_ABORTED, peers get a failure. Local, at most 2 s; frees the handle once no other thread is
+ * inside. Takes NULL.
  */
 void hetccl_comm_abort(struct hetccl_comm *comm);
 
-/* Running calls end with HETCCL_ERR_ABORTED here; later calls give HETCCL_ERR_USAGE. Split, shrink and destroy stay allowed. */
+/* Running calls end with HETCCL_ERR_ABORTED here; later calls give HETCCL_ERR_USAGE. Split, shrink and
+ * destroy stay allowed. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_revoke(struct hetccl_comm *comm);
 
 /*
- * HETCCL_OK, HETCCL_AGAIN (init or a non-blocking job runs) or the sticky failure, whose text is then the calling thread's last error.
- * Never blocks.
+ * HETCCL_OK, HETCCL_AGAIN (init or a non-blocking job runs) or the sticky failure, whose text is then the
+ * calling thread's last error. Never blocks.
  */
 enum hetccl_status hetccl_comm_async_state(struct hetccl_comm *comm);
 
-/* For the api layer's non-blocking jobs: while busy, async_state answers HETCCL_AGAIN. The result of the job is kept when it is an error. */
+/* For the api layer's non-blocking jobs: while busy, async_state answers HETCCL_AGAIN. The result of the job
+ * is kept when it is an error. */
 void hetccl_comm_job_begin(struct hetccl_comm *comm);
 void hetccl_comm_job_end(struct hetccl_comm *comm, enum hetccl_status result);
 
 int hetccl_comm_rank(const struct hetccl_comm *comm);
 int hetccl_comm_n_ranks(const struct hetccl_comm *comm);
 int hetccl_comm_device(const struct hetccl_comm *comm);
+const char *
+hetccl_comm_device_name(const struct hetccl_comm *comm); /* "host", "cuda", "hip"; "" before init */
 bool hetccl_comm_is_blocking(const struct hetccl_comm *comm);
 
-/* An operator of a call: built in, or made by ncclRedOpCreatePreMulSum. Values are captured when the call is made. */
+/* An operator of a call: built in, or made by ncclRedOpCreatePreMulSum. Values are captured when the call is
+ * made. */
 struct hetccl_comm_op {
     enum hetccl_red red;
     bool is_average;
@@ -114,16 +126,19 @@ struct hetccl_call {
     enum hetccl_type type;
     struct hetccl_comm_op op;
     int root;
-    const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets; /* ALLTOALLV, elements; borrowed during the call */
+    const size_t *send_counts, *send_offsets, *recv_counts,
+        *recv_offsets; /* ALLTOALLV, elements; borrowed during the call */
     void *stream;
 };
 
 /*
  * hetccl_comm_check_call -- what is wrong with one call on this communicator, without doing anything.
  *
- * Errors: HETCCL_ERR_ARG (root, type, NULL buffer with count > 0 ...), HETCCL_ERR_USAGE (revoked, finalized), the sticky failure.
+ * Errors: HETCCL_ERR_ARG (root, type, NULL buffer with count > 0 ...), HETCCL_ERR_USAGE (revoked, finalized),
+ * the sticky failure.
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_comm_check_call(struct hetccl_comm *comm, const struct hetccl_call *call);
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_check_call(struct hetccl_comm *comm,
+                                                           const struct hetccl_call *call);
 
 struct hetccl_comm_item {
     struct hetccl_comm *comm;
@@ -131,15 +146,19 @@ struct hetccl_comm_item {
 };
 
 /*
- * hetccl_comm_run -- execute the calls of one group, on any number of communicators and ranks, from one thread.
+ * hetccl_comm_run -- execute the calls of one group, on any number of communicators and ranks, from one
+ * thread.
  *
- * Collectives of one communicator run in their order; its sends and receives all progress at once beside them.
- * Synchronous devices: returns when all results are there. Errors: the first failure; each failed communicator is sticky.
+ * Collectives of one communicator run in their order; its sends and receives all progress at once beside
+ * them. Synchronous devices: returns when all results are there. Errors: the first failure; each failed
+ * communicator is sticky.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_run(const struct hetccl_comm_item *items, size_t n_items);
 
-/* ncclCommRegister: remembers a range (used by links that need registration). *handle_out is never NULL on success. */
-HETCCL_NODISCARD enum hetccl_status hetccl_comm_register(struct hetccl_comm *comm, void *buffer, size_t bytes, void **handle_out);
+/* ncclCommRegister: remembers a range (used by links that need registration). *handle_out is never NULL on
+ * success. */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_register(struct hetccl_comm *comm, void *buffer, size_t bytes,
+                                                         void **handle_out);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_deregister(struct hetccl_comm *comm, void *handle);
 
 /* Memory for ncclMemAlloc: page aligned, of the device kind that the configuration asks for. */
@@ -159,7 +178,8 @@ void hetccl_comm_read_counters(const struct hetccl_comm *comm, struct hetccl_com
 /* The topology; valid while the communicator lives. NULL before init succeeded. */
 const struct hetccl_topo *hetccl_comm_topo(const struct hetccl_comm *comm);
 
-/* Name of the plan that the last collective took ("hier", "flat" ...; "" before the first), and whether it was a small-message plan. */
+/* Name of the plan that the last collective took ("hier", "flat" ...; "" before the first), and whether it
+ * was a small-message plan. */
 const char *hetccl_comm_last_plan(const struct hetccl_comm *comm, bool *is_small_out);
 
 /* Link kind in use with a rank ("shm", "tcp", "engine", "self", "" when not connected yet). */

@@ -3,11 +3,11 @@
 #define HETCCL_ENGINE_ENGINE_H
 
 /*
- * Something that runs a collective inside one island. The semantics of each operation are those of plan/plan.h's island
- * steps; an engine sees memory and pieces, no plan.
+ * Something that runs a collective inside one island. The semantics of each operation are those of
+ * plan/plan.h's island steps; an engine sees memory and pieces, no plan.
  *
- * All island ranks start the same operations in the same order. One operation at a time. Everything is non-blocking and
- * driven by the caller's progress. One thread an engine at a time.
+ * All island ranks start the same operations in the same order. One operation at a time. Everything is
+ * non-blocking and driven by the caller's progress. One thread an engine at a time.
  */
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ enum hetccl_engine_op_kind {
 };
 
 struct hetccl_engine_piece {
-    uint32_t owner; /* island rank */
+    uint32_t owner;                         /* island rank */
     size_t whole_offset, own_offset, count; /* elements; meaning as struct hetccl_piece */
 };
 
@@ -43,7 +43,7 @@ struct hetccl_engine_op {
     uint32_t root;
     enum hetccl_type type;
     enum hetccl_red red;
-    bool is_raw;               /* reductions: scale my input by `scale` first (ranks may have different ones) */
+    bool is_raw; /* reductions: scale my input by `scale` first (ranks may have different ones) */
     struct hetccl_scale scale;
     struct hetccl_call_tag tag; /* compared between the ranks */
 };
@@ -52,8 +52,8 @@ struct hetccl_engine;
 
 /*
  * start     begins an operation; *op may be reused at once but for what it points to. HETCCL_OK or an error.
- * progress  HETCCL_OK when the operation is done (results in dst, src reusable), HETCCL_AGAIN while it goes on,
- *           HETCCL_ERR_USAGE on ranks that disagree (naming both), HETCCL_ERR_REMOTE when a rank has left.
+ * progress  HETCCL_OK when the operation is done (results in dst, src reusable), HETCCL_AGAIN while it goes
+ * on, HETCCL_ERR_USAGE on ranks that disagree (naming both), HETCCL_ERR_REMOTE when a rank has left.
  *           *moved_out says whether anything moved, for the caller's decision to spin or to sleep.
  * destroy   at any moment; tells the others that this rank has left. Takes NULL.
  */
@@ -77,25 +77,24 @@ struct hetccl_engine {
 /*
  * Engine shm: CPU ranks of one host through one shared segment.
  *
- * The island's first rank creates the segment with hetccl_engine_shm_bytes() bytes (zeroed), the others map it; the
- * segment holds everybody's doorbell, flags and small slots. The large slots live in a second segment that the first rank
- * makes when the first operation needs it; its name travels through the first segment.
+ * The island's first rank creates the segment with hetccl_engine_shm_bytes() bytes (zeroed), the others map
+ * it; the segment holds everybody's flags and small slots. The large slots live in a second segment that the
+ * first rank makes when the first operation needs it; its name travels through the first segment.
  *
  * ranks    [in] global ranks by island rank, for error texts; copied
- * hosts    the engine never blocks; a rank that waits sleeps on hetccl_engine_shm_doorbell(segment, own island rank).
+ * The engine never blocks; it rings the others' doorbells, on which a rank that waits sleeps.
  */
 struct hetccl_engine_shm_args {
     struct hetccl_device *device; /* a synchronous one */
     void *segment;                /* borrowed until destroy */
     size_t segment_bytes;
+    struct hetccl_doorbell *const *doorbells; /* by island rank, in shared memory; the array is copied */
     uint32_t island_rank, n_ranks;
     const uint32_t *ranks;
-    size_t slot_bytes; /* wanted size of a large slot, equal on all ranks */
+    size_t slot_bytes; /* wanted size of a large slot, equal on all ranks; what exceeds the caches is not taken */
 };
 size_t hetccl_engine_shm_bytes(uint32_t n_ranks);
 HETCCL_NODISCARD enum hetccl_status hetccl_engine_shm_create(const struct hetccl_engine_shm_args *args,
                                                              struct hetccl_engine **out);
-/* The doorbell of an island rank inside the first segment: valid as soon as the segment is mapped. */
-struct hetccl_doorbell *hetccl_engine_shm_doorbell(void *segment, uint32_t island_rank);
 
 #endif

@@ -38,7 +38,7 @@ enum hetccl_type {
 /* Averages and PreMulSum are sums whose raw inputs are scaled first. */
 enum hetccl_red { HETCCL_SUM = 0, HETCCL_PROD, HETCCL_MAX, HETCCL_MIN, HETCCL_REDS };
 
-/* A scale factor: the bits of one element of the call's type (f16 .. f64, integers), low bytes first. */
+/* A scale factor: the bits of one element of the call's type, zero-extended. */
 struct hetccl_scale {
     uint64_t bits;
 };
@@ -51,7 +51,7 @@ const char *hetccl_type_name(enum hetccl_type type);
 int hetccl_type_find(const char *name); /* -1: unknown */
 const char *hetccl_red_name(enum hetccl_red red);
 
-enum { HETCCL_REDUCE_MAX_INPUTS = 64 };
+enum { HETCCL_REDUCE_MAX_INPUTS = 64, HETCCL_AVERAGE_MAX_RANKS = 1 << 20 };
 
 /*
  * hetccl_kernel_reduce -- dst[i] = round(red over k = 0 .. n_srcs-1, in this order, of scale_k * srcs[k][i]).
@@ -77,7 +77,9 @@ struct hetccl_scale hetccl_scale_one(enum hetccl_type type);
  * Exact averages of integers. The inputs are widened, summed as another type, and narrowed:
  *   8 bit  -> HETCCL_INT32 sums; 32 bit -> HETCCL_INT64 sums;
  *   64 bit -> pairs (quotient, remainder) of HETCCL_INT64 or UINT64, interleaved, so that no sum can wrap.
- * narrow(sum of widen over n_ranks) is the exact mean truncated toward zero.
+ * narrow(sum of widen over n_ranks) is the exact mean truncated toward zero, for 1 .. HETCCL_AVERAGE_MAX_RANKS ranks.
+ * dst and src don't overlap; any alignment; exactly count elements (wide: count times the factor). Float types are their
+ * own wide type, have factor 1, and are not widened: their averages are scaled sums.
  */
 enum hetccl_type hetccl_average_wide_type(enum hetccl_type type);
 size_t hetccl_average_wide_factor(enum hetccl_type type); /* wide elements an element: 1 or 2 */

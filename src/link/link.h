@@ -48,8 +48,9 @@ struct hetccl_link_request {
  *            *bytes_out > 0, and HETCCL_OK; HETCCL_AGAIN when there are none yet. A multiple of 16 bytes unless it is the
  *            message's end, so that no element is torn.
  * consume    Gives back the first `bytes` of what peek showed; a multiple of 16 or the rest of the message.
- * wait_fd    A descriptor that polls readable when progress may have something to do after AGAIN, or -1: the peer rings
- *            this rank's doorbell instead. *events_out: POLLIN, POLLOUT or both.
+ * wait_fd    A descriptor to poll for *events_out (POLLIN, POLLOUT or both) after progress gave AGAIN, valid until the
+ *            link is called again. -1: there is none, since the peer rings this rank's doorbell instead (shm), or
+ *            since nothing is queued that the peer could bring on (tcp).
  * close      Gives everything back, at any moment, also after errors; requests that are not DONE are forgotten.
  */
 struct hetccl_link_ops {

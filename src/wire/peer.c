@@ -20,7 +20,7 @@ void hetccl_wire_peer_encode(const struct hetccl_wire_peer *peer, uint8_t out[HE
     hetccl_wire_put_u64(&writer, peer->library_key);
     hetccl_wire_put_u64(&writer, peer->pci_key);
     hetccl_wire_put_u64(&writer, peer->config_hash);
-    hetccl_wire_put_u64(&writer, peer->split_hash);
+    hetccl_wire_put_u64(&writer, peer->machine_key);
     hetccl_wire_put_u32(&writer, peer->library_version);
     hetccl_wire_put_u32(&writer, peer->link_kinds);
     hetccl_wire_put_u32(&writer, peer->pid);
@@ -46,7 +46,7 @@ bool hetccl_wire_peer_decode(const uint8_t in[HETCCL_WIRE_PEER_BYTES], struct he
     peer.library_key = hetccl_wire_get_u64(&reader);
     peer.pci_key = hetccl_wire_get_u64(&reader);
     peer.config_hash = hetccl_wire_get_u64(&reader);
-    peer.split_hash = hetccl_wire_get_u64(&reader);
+    peer.machine_key = hetccl_wire_get_u64(&reader);
     peer.library_version = hetccl_wire_get_u32(&reader);
     peer.link_kinds = hetccl_wire_get_u32(&reader);
     peer.pid = hetccl_wire_get_u32(&reader);

@@ -256,7 +256,7 @@ static void test_peer(void **state)
                                   .library_key = 4,
                                   .pci_key = 5,
                                   .config_hash = 6,
-                                  .split_hash = 7,
+                                  .machine_key = 7,
                                   .library_version = 8,
                                   .link_kinds = 9,
                                   .pid = 10,
@@ -276,7 +276,7 @@ static void test_peer(void **state)
     assert_int_equal(out.library_key, 4);
     assert_int_equal(out.pci_key, 5);
     assert_int_equal(out.config_hash, 6);
-    assert_int_equal(out.split_hash, 7);
+    assert_int_equal(out.machine_key, 7);
     assert_int_equal(out.library_version, 8);
     assert_int_equal(out.link_kinds, 9);
     assert_int_equal(out.pid, 10);

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/group.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum mode { MODE_UNKNOWN = 0, MODE_BLOCKING, MODE_NON_BLOCKING };
+
+struct group {
+    unsigned depth;
+    enum hetccl_status error; /* the first one of the group's calls */
+    enum mode mode;           /* set by the first communicator */
+    struct hetccl_work work;
+    /* Aborts and destructions: kept apart, because they run in this thread, whatever becomes of the rest. */
+    struct hetccl_work endings;
+    char error_text[HETCCL_ERROR_TEXT_BYTES];
+};
+
+static _Thread_local struct group group;
+
+static void remember(enum hetccl_status status)
+{
+    if (group.depth == 0 || !hetccl_is_error(status) || group.error != HETCCL_OK)
+        return;
+    group.error = status;
+    (void)snprintf(group.error_text, sizeof(group.error_text), "%s", hetccl_last_error_thread());
+}
+
+ncclResult_t hetccl_group_result(enum hetccl_status status)
+{
+    remember(status);
+    return hetccl_result_of(status);
+}
+
+void hetccl_group_enter(void)
+{
+    group.depth++;
+}
+
+static enum hetccl_status agree_on_mode(bool is_blocking)
+{
+    enum mode mode = is_blocking ? MODE_BLOCKING : MODE_NON_BLOCKING;
+
+    if (group.mode != MODE_UNKNOWN && group.mode != mode)
+        return hetccl_fail(HETCCL_ERR_ARG, "blocking and non-blocking communicators can't share a group");
+    group.mode = mode;
+    return HETCCL_OK;
+}
+
+static bool has_creations(void)
+{
+    for (size_t i = 0; i < group.work.n_jobs; i++)
+        if (hetccl_job_is_creation(&group.work.jobs[i]))
+            return true;
+    return false;
+}
+
+static enum hetccl_status queue_call(struct hetccl_comm *comm, const struct hetccl_call *call,
+                                     const struct hetccl_bias *bias)
+{
+    enum hetccl_status status;
+
+    if (has_creations())
+        return hetccl_fail(HETCCL_ERR_USAGE,
+                           "a group that makes communicators can't hold %s too; end the group first",
+                           hetccl_coll_name(call->coll));
+    status = agree_on_mode(hetccl_comm_is_blocking(comm));
+    return status == HETCCL_OK ? hetccl_work_add_call(&group.work, comm, call, bias) : status;
+}
+
+static enum hetccl_status launch_call(struct hetccl_comm *comm, const struct hetccl_call *call,
+                                      const struct hetccl_bias *bias)
+{
+    struct hetccl_work work = {.items = NULL};
+    enum hetccl_status status = hetccl_work_add_call(&work, comm, call, bias);
+
+    if (status == HETCCL_OK)
+        return hetccl_work_launch(&work);
+    hetccl_work_fini(&work);
+    return status;
+}
+
+enum hetccl_status hetccl_group_submit_call(struct hetccl_comm *comm, const struct hetccl_call *call,
+                                            const struct hetccl_bias *bias)
+{
+    enum hetccl_status status;
+
+    if (group.depth > 0)
+        return queue_call(comm, call, bias);
+    if (!hetccl_comm_is_blocking(comm))
+        return launch_call(comm, call, bias);
+    status = hetccl_comm_run(&(struct hetccl_comm_item){.comm = comm, .call = *call}, 1);
+    if (status == HETCCL_OK)
+        hetccl_bias_apply(call, bias);
+    return status;
+}
+
+static bool is_ending(const struct hetccl_job *job)
+{
+    return job->kind == HETCCL_JOB_DESTROY || job->kind == HETCCL_JOB_ABORT;
+}
+
+/* The communicator that the caller has to poll decides, not the one to be. */
+static bool is_blocking(const struct hetccl_job *job)
+{
+    return hetccl_comm_is_blocking(job->parent != NULL ? job->parent : job->comm);
+}
+
+static enum hetccl_status queue_job(const struct hetccl_job *job)
+{
+    enum hetccl_status status;
+
+    if (is_ending(job))
+        return hetccl_work_add_job(&group.endings, job);
+    if (hetccl_job_is_creation(job) && group.work.n_items > 0)
+        return hetccl_fail(
+            HETCCL_ERR_USAGE,
+            "a group that holds communication can't make communicators too; end the group first");
+    status = agree_on_mode(is_blocking(job));
+    return status == HETCCL_OK ? hetccl_work_add_job(&group.work, job) : status;
+}
+
+static enum hetccl_status run_job(struct hetccl_job *job)
+{
+    enum hetccl_status status = hetccl_job_run(job);
+
+    if (hetccl_job_is_creation(job) && hetccl_is_error(status))
+        hetccl_job_undo(job);
+    hetccl_job_fini(job);
+    return status;
+}
+
+enum hetccl_status hetccl_group_submit_job(struct hetccl_job *job)
+{
+    struct hetccl_work work = {.items = NULL};
+    enum hetccl_status status;
+
+    if (group.depth == 0 && (is_ending(job) || is_blocking(job)))
+        return run_job(job);
+    status = group.depth > 0 ? queue_job(job) : hetccl_work_add_job(&work, job);
+    if (status == HETCCL_OK)
+        return group.depth > 0 ? HETCCL_OK : hetccl_work_launch(&work);
+    if (hetccl_job_is_creation(job))
+        hetccl_job_undo(job);
+    hetccl_job_fini(job);
+    return status;
+}
+
+static enum hetccl_status run_endings(enum hetccl_job_kind kind)
+{
+    struct hetccl_work chosen = {.items = NULL};
+    enum hetccl_status status = HETCCL_OK;
+
+    for (size_t i = 0; i < group.endings.n_jobs && status == HETCCL_OK; i++)
+        if (group.endings.jobs[i].kind == kind)
+            status = hetccl_work_add_job(&chosen, &group.endings.jobs[i]);
+    if (status == HETCCL_OK)
+        status = hetccl_work_run(&chosen, false);
+    hetccl_work_fini(&chosen);
+    return status;
+}
+
+static enum hetccl_status run_group(void)
+{
+    enum hetccl_status status;
+
+    if (group.error != HETCCL_OK) {
+        hetccl_work_undo(&group.work);
+        return hetccl_fail_quietly(group.error, "%s", group.error_text);
+    }
+    if (group.mode == MODE_NON_BLOCKING && group.work.n_items + group.work.n_jobs > 0)
+        return hetccl_work_launch(&group.work);
+    status = hetccl_work_run(&group.work, true);
+    return status;
+}
+
+/* For the next group of this thread. */
+static void reset(void)
+{
+    hetccl_work_fini(&group.work);
+    hetccl_work_fini(&group.endings);
+    group.error = HETCCL_OK;
+    group.mode = MODE_UNKNOWN;
+}
+
+static enum hetccl_status check_open(const char *function)
+{
+    if (group.depth == 0)
+        return hetccl_fail(HETCCL_ERR_USAGE, "%s: no group was started in this thread", function);
+    return HETCCL_OK;
+}
+
+enum hetccl_status hetccl_group_leave(void)
+{
+    enum hetccl_status status = check_open("ncclGroupEnd");
+    enum hetccl_status ending;
+
+    if (status != HETCCL_OK || --group.depth > 0)
+        return status;
+    for (size_t i = 0; i < group.endings.n_jobs; i++)
+        if (group.endings.jobs[i].kind == HETCCL_JOB_ABORT)
+            hetccl_work_drop_comm(&group.work, group.endings.jobs[i].comm);
+    ending = run_endings(HETCCL_JOB_ABORT);
+    status = run_group();
+    if (ending == HETCCL_OK)
+        ending = run_endings(HETCCL_JOB_DESTROY);
+    reset();
+    return hetccl_is_error(status) || ending == HETCCL_OK ? status : ending;
+}
+
+enum hetccl_status hetccl_group_simulate(double *estimate_us_out)
+{
+    enum hetccl_status status = check_open("ncclGroupSimulateEnd");
+
+    if (status != HETCCL_OK || --group.depth > 0)
+        return status;
+    if (group.error != HETCCL_OK)
+        status = hetccl_fail_quietly(group.error, "%s", group.error_text);
+    else
+        *estimate_us_out = hetccl_work_estimate_us(&group.work);
+    hetccl_work_undo(&group.work);
+    reset();
+    return status;
+}
+
+ncclResult_t pncclGroupStart(void)
+{
+    hetccl_group_enter();
+    return ncclSuccess;
+}
+
+ncclResult_t pncclGroupEnd(void)
+{
+    return hetccl_result_of(hetccl_group_leave());
+}
+
+static enum hetccl_status check_sim_info(const ncclSimInfo_t *info)
+{
+    const ncclSimInfo_t good = NCCL_SIM_INFO_INITIALIZER;
+
+    if (info == NULL)
+        return hetccl_fail(HETCCL_ERR_ARG, "ncclGroupSimulateEnd: argument 'simInfo' is NULL");
+    if (info->size < sizeof(*info) || info->magic != good.magic)
+        return hetccl_fail(HETCCL_ERR_ARG,
+                           "ncclGroupSimulateEnd: initialise ncclSimInfo_t with NCCL_SIM_INFO_INITIALIZER");
+    return HETCCL_OK;
+}
+
+ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *simInfo)
+{
+    double estimate_us = (double)NCCL_UNDEF_FLOAT;
+    enum hetccl_status checked = check_sim_info(simInfo);
+    enum hetccl_status status = hetccl_group_simulate(&estimate_us);
+
+    if (checked == HETCCL_OK && status == HETCCL_OK)
+        simInfo->estimatedTime = (float)estimate_us;
+    return hetccl_result_of(checked != HETCCL_OK ? checked : status);
+}
+
+extern __typeof__(pncclGroupStart) ncclGroupStart HETCCL_ALIAS("pncclGroupStart");
+extern __typeof__(pncclGroupEnd) ncclGroupEnd HETCCL_ALIAS("pncclGroupEnd");
+extern __typeof__(pncclGroupSimulateEnd) ncclGroupSimulateEnd HETCCL_ALIAS("pncclGroupSimulateEnd");

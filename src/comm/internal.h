@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HETCCL_COMM_INTERNAL_H
+#define HETCCL_COMM_INTERNAL_H
+
+/*
+ * The communicator's insides, shared by the files of this folder:
+ *
+ *   life.c       handle, state, failure, abort, destroy
+ *   join.c       facts, host trial, topology, agreement on it
+ *   split.c      split and shrink
+ *   links.c      links made at first use
+ *   cache.c      plans and their workspaces
+ *   call.c       checks, one collective
+ *   session.c    groups of calls, waiting
+ *   agreement.c  do all ranks make the same calls?
+ *   query.c      what it says of itself; memory
+ *
+ * Locking: `lock` guards the failure text only. Everything else belongs to the one thread that is inside;
+ * `state`, the flags and the counters that other threads read are atomic.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/config.h"
+#include "base/doorbell.h"
+#include "base/segment.h"
+#include "comm/comm.h"
+#include "device/device.h"
+#include "engine/engine.h"
+#include "exec/exec.h"
+#include "link/link.h"
+#include "topo/topo.h"
+#include "wire/peer.h"
+
+struct hetccl_cached_plan {
+    struct hetccl_plan *plan;
+    struct hetccl_run *run;
+    uint64_t last_use; /* 0: empty entry */
+    /* the key */
+    enum hetccl_coll coll;
+    size_t count, elem_bytes;
+    uint32_t root;
+    bool is_in_place, has_scale;
+};
+
+enum { HETCCL_PLAN_CACHE_ENTRIES = 32 };
+
+enum hetccl_peer_link_state {
+    HETCCL_PEER_LINK_NONE = 0,
+    HETCCL_PEER_LINK_OFFERED, /* lower rank: segment offered, answer awaited */
+    HETCCL_PEER_LINK_AWAITED, /* higher rank: offer awaited */
+    HETCCL_PEER_LINK_STREAMS, /* sockets being connected */
+    HETCCL_PEER_LINK_READY,
+};
+
+/* One pair and channel. */
+struct hetccl_peer_link {
+    enum hetccl_peer_link_state state;
+    struct hetccl_link *link;
+    struct hetccl_segment segment;
+    struct hetccl_mesh_stream *streams[HETCCL_LINK_TCP_MAX_SOCKETS];
+    int sockets[HETCCL_LINK_TCP_MAX_SOCKETS];
+};
+
+/* A buffer that grows and stays. */
+struct hetccl_scratch {
+    void *memory;
+    size_t bytes;
+};
+
+/* A collective as it is executed: averages of integers run on widened copies (call.c). */
+struct hetccl_collective {
+    struct hetccl_call call;            /* what the plan runs on */
+    const struct hetccl_call *original; /* what the user asked for; NULL while none runs */
+    struct hetccl_cached_plan *cached;
+};
+
+/* Execution of one group's calls on this communicator. Items of other communicators are skipped over. */
+struct hetccl_session {
+    bool is_listed; /* in the group's list of communicators */
+    bool is_done;
+    struct hetccl_comm *next;
+    size_t next_item; /* where to look for the next collective */
+    struct hetccl_collective active;
+    struct hetccl_plan *p2p_plan;
+    struct hetccl_run *p2p_run;
+    uint64_t
+        grace_until_ns; /* a peer is gone: the time until which its reason may still arrive; 0: none is */
+};
+
+enum { HETCCL_RECENT_TAGS = 8 };
+
+struct hetccl_comm {
+    uint64_t magic;
+    unsigned fork_generation; /* a forked child must not use it */
+    struct hetccl_comm_options options;
+    struct hetccl_config config;
+
+    atomic_int state;           /* enum hetccl_status: AGAIN until init is done, OK, or the sticky failure */
+    atomic_bool is_cancelled;   /* abort: ends waits of the mesh too */
+    atomic_bool is_interrupted; /* abort or revoke: ends running calls */
+    atomic_bool is_revoked;
+    atomic_int n_jobs;   /* non-blocking jobs of the api layer */
+    atomic_int n_inside; /* threads in blocking functions */
+    pthread_mutex_t lock;
+    char failure_text[HETCCL_ERROR_TEXT_BYTES];
+    bool is_finalized;
+
+    uint32_t n_ranks, rank;
+    struct hetccl_mesh *_Atomic mesh; /* set by the initialising thread, read by one that aborts */
+    struct hetccl_wire_peer *peers; /* by rank */
+    struct hetccl_topo topo;
+    bool has_topo;
+    struct hetccl_device *device;
+    struct hetccl_engine *engine;
+    struct hetccl_segment host_segment; /* doorbells of the host's ranks, then the engines' areas */
+    uint32_t host_leader;
+    uint32_t *host_index_of;              /* by rank: index among the ranks of its host */
+    struct hetccl_doorbell *own_doorbell; /* in the host segment, or `private_doorbell` */
+    struct hetccl_doorbell *private_doorbell;
+    struct hetccl_exec_env env;
+    struct hetccl_peer_link *links; /* [rank * HETCCL_CHANNELS + channel] */
+
+    uint64_t sequence;                                      /* of collectives, from 1 */
+    struct hetccl_call_tag recent_tags[HETCCL_RECENT_TAGS]; /* [sequence mod HETCCL_RECENT_TAGS] */
+    uint64_t stuck_note_sequence;                           /* the last call that the others were told of */
+    uint64_t n_children;
+    struct hetccl_cached_plan cache[HETCCL_PLAN_CACHE_ENTRIES];
+    uint64_t cache_clock;
+    struct hetccl_scratch scratch, wide_send, wide_recv;
+    struct hetccl_session session;
+    char grace_text[HETCCL_ERROR_TEXT_BYTES]; /* what the session saw when its grace began */
+    bool is_crowded;
+    const char *last_plan;
+    bool last_plan_is_small;
+
+    _Atomic uint64_t n_calls, n_steps, n_cross_sent_bytes, n_cross_received_bytes, n_cross_messages,
+        n_island_operations;
+};
+
+/* life.c: makes a failure sticky, wakes waiters and tells the mesh; the first one wins. Returns what is
+ * sticky now. */
+enum hetccl_status hetccl_comm_fail(struct hetccl_comm *comm, enum hetccl_status status, const char *text);
+
+/* The sticky failure with its text as the thread's last error, USAGE after revoke, or HETCCL_OK. */
+enum hetccl_status hetccl_comm_check_usable(struct hetccl_comm *comm);
+
+/* Wakes whoever waits for this communicator. */
+void hetccl_comm_ring(struct hetccl_comm *comm);
+
+/* The events of a communicator's mesh. */
+struct hetccl_mesh_events hetccl_comm_events(struct hetccl_comm *comm);
+
+/* join.c: everything between "the mesh stands" and "calls may run". comm->mesh, n_ranks and rank are set. */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm);
+
+/*
+ * agreement.c: all ranks have made the same number of calls, or HETCCL_ERR_USAGE on all of them. timeout_s 0:
+ * the configuration's, if any.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_barrier(struct hetccl_comm *comm, uint64_t timeout_s);
+
+/*
+ * For a rank that has waited long in a call: has another one finalized without making it, or is another one
+ * stuck in a different call of the same number? Then HETCCL_ERR_USAGE, naming both. Tells the others of this
+ * rank's own call, once, when is_stuck.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_look_for_others(struct hetccl_comm *comm, bool is_stuck);
+
+/* Kinds of mesh messages; link offers and answers have one a channel. */
+enum {
+    HETCCL_MESSAGE_STUCK = 2,
+    HETCCL_MESSAGE_FINALIZE = 1,
+    HETCCL_MESSAGE_LINK_OFFER = 16,
+    HETCCL_MESSAGE_LINK_ANSWER = 32
+};
+
+/* links.c */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel,
+                                                          struct hetccl_link **out);
+void hetccl_comm_close_links(struct hetccl_comm *comm);
+
+/*
+ * call.c: one collective. start gives it the next sequence number; a call without elements is done at once
+ * (OK). finish follows a progress that said OK. progress as hetccl_run_progress().
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm,
+                                                            const struct hetccl_call *call);
+HETCCL_NODISCARD enum hetccl_status hetccl_collective_finish(struct hetccl_comm *comm);
+void hetccl_comm_count_run(struct hetccl_comm *comm, const struct hetccl_run *run);
+
+/* session.c: more ranks on this machine than processors they may use: waiting ranks give theirs away. */
+bool hetccl_comm_is_crowded(const struct hetccl_comm *comm);
+
+/* cache.c */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_plan(struct hetccl_comm *comm,
+                                                          const struct hetccl_plan_request *request,
+                                                          struct hetccl_cached_plan **out);
+/* Gives an uncached plan (ALLTOALLV) back; keeps the others. */
+void hetccl_comm_release_plan(struct hetccl_comm *comm, struct hetccl_cached_plan *cached);
+void hetccl_comm_drop_plans(struct hetccl_comm *comm);
+HETCCL_NODISCARD enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm,
+                                                           struct hetccl_scratch *scratch, size_t bytes);
+
+/* life.c: a number that changes in a forked child. */
+unsigned hetccl_fork_generation(void);
+
+#endif

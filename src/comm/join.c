@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How ranks that can talk become a communicator, in four exchanges:
+ *
+ *   1  everybody's facts; ranks whose wire settings differ are refused by name
+ *   2  the first rank of every candidate host offers a segment (name and token)
+ *   3  who could open it and found the token; only those share memory, by proof and not by host name
+ *   4  the hash of the topology that each rank built from 1 and 3: all agree, or the odd one is named
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "comm/internal.h"
+
+enum { TOKEN_BYTES = 16, MAX_SPLIT_SIZES = 64 };
+
+#define HOST_MAGIC 0x4843434c686f7374ull
+
+/* First bytes of a host segment; doorbells follow, one a rank of the candidate host, then the engines' areas.
+ */
+struct host_header {
+    _Alignas(64) uint64_t magic;
+    uint8_t token[TOKEN_BYTES];
+};
+
+/* What exchange 2 carries. */
+struct offer {
+    char name[HETCCL_SEGMENT_NAME_BYTES];
+    uint64_t bytes; /* 0: no segment could be made */
+    uint8_t token[TOKEN_BYTES];
+};
+
+/* ---- 1: facts ---- */
+
+/* crypto_generichash has a smallest output of 16 bytes; 64 bits of it are enough to tell hosts apart. */
+static uint64_t hash_texts(const char *a, const char *b)
+{
+    uint8_t digest[crypto_generichash_BYTES_MIN];
+    crypto_generichash_state state;
+    uint64_t hash;
+
+    crypto_generichash_init(&state, NULL, 0, sizeof(digest));
+    crypto_generichash_update(&state, (const unsigned char *)a, strlen(a) + 1);
+    crypto_generichash_update(&state, (const unsigned char *)b, strlen(b) + 1);
+    crypto_generichash_final(&state, digest, sizeof(digest));
+    memcpy(&hash, digest, sizeof(hash));
+    return hash;
+}
+
+static void read_boot_id(char out[64])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, 63) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+static enum hetccl_status read_vendor(const struct hetccl_comm *comm, uint8_t *out)
+{
+    char name[HETCCL_CONFIG_TEXT_BYTES];
+    int vendor;
+
+    hetccl_config_list_entry(comm->config.vendor, comm->rank, name);
+    vendor = name[0] == '\0' ? HETCCL_VENDOR_CPU : hetccl_vendor_find(name);
+    if (vendor < 0)
+        return hetccl_fail(HETCCL_ERR_USAGE,
+                           "HETCCL_VENDOR=%s is not usable: '%s' is none of nvidia, amd, cpu",
+                           comm->config.vendor, name);
+    *out = (uint8_t)vendor;
+    return HETCCL_OK;
+}
+
+static enum hetccl_status read_link_kinds(const struct hetccl_comm *comm, uint32_t *out)
+{
+    const char *list = comm->config.link;
+    uint32_t kinds = 0;
+
+    size_t n_entries = 1;
+
+    for (const char *c = list; *c != '\0'; c++)
+        n_entries += *c == ',';
+    for (size_t i = 0; i < n_entries; i++) {
+        char name[HETCCL_CONFIG_TEXT_BYTES];
+        int kind;
+
+        hetccl_config_list_entry(list, i, name);
+        kind = hetccl_link_find(name);
+        if (kind < 0 || kind == HETCCL_LINK_VERBS)
+            return hetccl_fail(HETCCL_ERR_USAGE, "HETCCL_LINK=%s is not usable: '%s' is none of shm, tcp",
+                               list, name);
+        kinds |= 1u << kind;
+    }
+    if (comm->config.shm_disable)
+        kinds &= ~(1u << HETCCL_LINK_SHM);
+    if (kinds == 0)
+        return hetccl_fail(HETCCL_ERR_USAGE,
+                           "HETCCL_LINK=%s with HETCCL_SHM_DISABLE=1 leaves no link: allow tcp", list);
+    *out = kinds;
+    return HETCCL_OK;
+}
+
+static enum hetccl_status gather_facts(struct hetccl_comm *comm, struct hetccl_wire_peer *own)
+{
+    char boot_id[64];
+    char host_id[HETCCL_CONFIG_TEXT_BYTES];
+    enum hetccl_status status;
+
+    memset(own, 0, sizeof(*own));
+    hetccl_config_list_entry(comm->config.host_id, comm->rank, host_id);
+    if (host_id[0] != '\0')
+        (void)snprintf(own->host_name, sizeof(own->host_name), "%.63s", host_id);
+    else if (gethostname(own->host_name, sizeof(own->host_name) - 1) != 0)
+        (void)snprintf(own->host_name, sizeof(own->host_name), "unknown");
+    read_boot_id(boot_id);
+    own->host_key = hash_texts(boot_id, host_id);
+    own->machine_key = hash_texts(boot_id, "");
+    own->shm_place = hetccl_segment_place();
+    own->engine = comm->config.shm_disable ? HETCCL_ENGINE_NONE : HETCCL_ENGINE_SHM;
+    own->pci_key = comm->device->pci_key;
+    own->config_hash = hetccl_config_wire_hash(&comm->config);
+    own->pid = (uint32_t)getpid();
+    (void)snprintf(own->arch, sizeof(own->arch), "%.31s", comm->device->arch);
+    status = read_vendor(comm, &own->vendor);
+    return status == HETCCL_OK ? read_link_kinds(comm, &own->link_kinds) : status;
+}
+
+static enum hetccl_status check_settings(const struct hetccl_comm *comm)
+{
+    for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
+        if (comm->peers[rank].config_hash != comm->peers[0].config_hash)
+            return hetccl_fail(
+                HETCCL_ERR_USAGE,
+                "rank %u on host %s has other settings than rank 0 on host %s for something that must be "
+                "the same on all ranks (see `hetccl info --config`)",
+                rank, comm->peers[rank].host_name, comm->peers[0].host_name);
+    return HETCCL_OK;
+}
+
+static enum hetccl_status exchange_facts(struct hetccl_comm *comm)
+{
+    struct hetccl_wire_peer own;
+    uint8_t record[HETCCL_WIRE_PEER_BYTES];
+    uint8_t *all = NULL;
+    enum hetccl_status status = gather_facts(comm, &own);
+
+    if (status != HETCCL_OK)
+        return status;
+    status = hetccl_alloc(comm->n_ranks, sizeof(*comm->peers), &comm->peers);
+    if (status == HETCCL_OK)
+        status = hetccl_alloc(comm->n_ranks, sizeof(record), &all);
+    if (status != HETCCL_OK)
+        return status;
+    hetccl_wire_peer_encode(&own, record);
+    status = hetccl_mesh_all_gather(comm->mesh, record, sizeof(record), all, comm->config.init_timeout_s);
+    for (uint32_t rank = 0; status == HETCCL_OK && rank < comm->n_ranks; rank++) {
+        struct hetccl_wire_peer *peer = &comm->peers[rank];
+
+        if (!hetccl_wire_peer_decode(all + (size_t)rank * sizeof(record), peer) ||
+            peer->vendor >= HETCCL_VENDORS || peer->engine >= HETCCL_ENGINE_KINDS)
+            status = hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent facts that this rank can't read", rank);
+    }
+    hetccl_free(all);
+    return status == HETCCL_OK ? check_settings(comm) : status;
+}
+
+/* ---- 2 and 3: the host trial ---- */
+
+static bool is_candidate(const struct hetccl_comm *comm, uint32_t a, uint32_t b)
+{
+    const struct hetccl_wire_peer *x = &comm->peers[a];
+    const struct hetccl_wire_peer *y = &comm->peers[b];
+
+    return x->host_key == y->host_key && x->shm_place == y->shm_place && x->engine == HETCCL_ENGINE_SHM &&
+           y->engine == HETCCL_ENGINE_SHM;
+}
+
+/* Fills host_index_of with each rank's index among its candidates, and finds this rank's leader and their
+ * number. */
+static enum hetccl_status find_candidates(struct hetccl_comm *comm, uint32_t *n_candidates_out)
+{
+    enum hetccl_status status =
+        hetccl_alloc(comm->n_ranks, sizeof(*comm->host_index_of), &comm->host_index_of);
+    uint32_t n = 0;
+
+    if (status != HETCCL_OK)
+        return status;
+    comm->host_leader = comm->rank;
+    for (uint32_t rank = 0; rank < comm->n_ranks; rank++) {
+        if (rank != comm->rank && !is_candidate(comm, rank, comm->rank))
+            continue;
+        if (n == 0)
+            comm->host_leader = rank;
+        comm->host_index_of[rank] = n++;
+    }
+    *n_candidates_out = n;
+    return HETCCL_OK;
+}
+
+/* Room for the engines of any way in which the candidates may fall into islands. */
+static size_t host_segment_bytes(uint32_t n_candidates)
+{
+    size_t engines = 0;
+
+    /* Engine areas grow at most linearly with a constant: n islands of two ranks, or one of all, are the
+     * extremes. */
+    engines = hetccl_max_size(hetccl_engine_shm_bytes(n_candidates),
+                              (n_candidates / 2 + 1) * hetccl_round_up(hetccl_engine_shm_bytes(2), 4096));
+    engines += hetccl_engine_shm_bytes(2) * (n_candidates / 2 + 1);
+    return sizeof(struct host_header) + n_candidates * sizeof(struct hetccl_doorbell) + engines + 4096;
+}
+
+static void make_offer(struct hetccl_comm *comm, uint32_t n_candidates, struct offer *offer)
+{
+    size_t bytes = host_segment_bytes(n_candidates);
+    struct host_header *header;
+
+    memset(offer, 0, sizeof(*offer));
+    if (comm->host_leader != comm->rank || n_candidates < 2)
+        return;
+    if (hetccl_segment_create(bytes, bytes, &comm->host_segment) != HETCCL_OK)
+        return;
+    header = comm->host_segment.memory;
+    randombytes_buf(header->token, sizeof(header->token));
+    header->magic = HOST_MAGIC;
+    memcpy(offer->token, header->token, sizeof(offer->token));
+    memcpy(offer->name, comm->host_segment.name, sizeof(offer->name));
+    offer->bytes = comm->host_segment.bytes;
+}
+
+/* True when this rank sees the leader's memory. */
+static bool take_offer(struct hetccl_comm *comm, const struct offer *offer)
+{
+    const struct host_header *header;
+
+    if (offer->bytes == 0 || memchr(offer->name, '\0', sizeof(offer->name)) == NULL)
+        return false;
+    if (comm->host_leader != comm->rank &&
+        hetccl_segment_open(offer->name, offer->bytes, &comm->host_segment) != HETCCL_OK)
+        return false;
+    header = comm->host_segment.memory;
+    return header->magic == HOST_MAGIC &&
+           sodium_memcmp(header->token, offer->token, sizeof(offer->token)) == 0;
+}
+
+static struct hetccl_doorbell *host_doorbell(const struct hetccl_comm *comm, uint32_t rank)
+{
+    char *memory = comm->host_segment.memory;
+
+    return (struct hetccl_doorbell *)(memory + sizeof(struct host_header)) + comm->host_index_of[rank];
+}
+
+static void log_trial(const struct hetccl_comm *comm, uint32_t n_candidates, bool is_shared)
+{
+    const struct hetccl_wire_peer *own = &comm->peers[comm->rank];
+
+    for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
+        if (rank != comm->rank && own->host_key == comm->peers[rank].host_key &&
+            !is_candidate(comm, rank, comm->rank))
+            hetccl_log(HETCCL_LOG_INFO, "topo",
+                       "rank %u and rank %u are on one host but don't share memory: %s", comm->rank, rank,
+                       own->shm_place != comm->peers[rank].shm_place ? "their /dev/shm differ"
+                                                                     : "HETCCL_SHM_DISABLE");
+    if (n_candidates > 1)
+        hetccl_log(HETCCL_LOG_INFO, "topo", "rank %u %s memory with the %u ranks of host %s: %s", comm->rank,
+                   is_shared ? "shares" : "does not share", n_candidates, own->host_name,
+                   is_shared ? "the token was found" : "the segment of the first one could not be opened");
+}
+
+/* results_out: one byte a rank, 1 when it shares memory with the leader of its candidates. */
+static enum hetccl_status try_host(struct hetccl_comm *comm, uint8_t *results_out)
+{
+    struct offer own;
+    struct offer *offers = NULL;
+    uint32_t n_candidates;
+    uint8_t is_shared = 0;
+    enum hetccl_status status = find_candidates(comm, &n_candidates);
+
+    if (status == HETCCL_OK)
+        status = hetccl_alloc(comm->n_ranks, sizeof(*offers), &offers);
+    if (status != HETCCL_OK)
+        return status;
+    make_offer(comm, n_candidates, &own);
+    status = hetccl_mesh_all_gather(comm->mesh, &own, sizeof(own), offers, comm->config.init_timeout_s);
+    if (status == HETCCL_OK) {
+        is_shared = n_candidates > 1 && take_offer(comm, &offers[comm->host_leader]);
+        log_trial(comm, n_candidates, is_shared);
+        status = hetccl_mesh_all_gather(comm->mesh, &is_shared, 1, results_out, comm->config.init_timeout_s);
+    }
+    hetccl_free(offers);
+    /* Everybody who could has it mapped: from here on no kill leaves a name behind. */
+    hetccl_segment_unlink(&comm->host_segment);
+    if (status == HETCCL_OK && is_shared)
+        comm->own_doorbell = host_doorbell(comm, comm->rank);
+    return status;
+}
+
+/* ---- 4: the topology ---- */
+
+static enum hetccl_status parse_split(const char *list, size_t sizes[MAX_SPLIT_SIZES], size_t *n_out)
+{
+    size_t n = 0;
+
+    for (const char *c = list; *c != '\0'; n++) {
+        unsigned size;
+        int used = 0;
+
+        if (n == MAX_SPLIT_SIZES || sscanf(c, "%u%n", &size, &used) != 1 || size < 1 ||
+            (c[used] != '\0' && c[used] != ','))
+            return hetccl_fail(HETCCL_ERR_USAGE,
+                               "HETCCL_ISLAND_SPLIT=%s is not usable: it takes up to %d sizes as \"1,3\"",
+                               list, MAX_SPLIT_SIZES);
+        sizes[n] = size;
+        c += used + (c[used] == ',');
+    }
+    *n_out = n;
+    return HETCCL_OK;
+}
+
+static void fill_facts(const struct hetccl_comm *comm, const uint8_t *results,
+                       struct hetccl_rank_facts *facts)
+{
+    for (uint32_t rank = 0; rank < comm->n_ranks; rank++) {
+        const struct hetccl_wire_peer *peer = &comm->peers[rank];
+        bool is_shared = results[rank] != 0;
+
+        /* A rank that shares memory with nobody is a host of its own; shm_place keeps containers of one host
+         * apart. */
+        facts[rank] = (struct hetccl_rank_facts){
+            .host_key =
+                is_shared ? peer->host_key ^ (peer->shm_place * 0x9e3779b97f4a7c15ull) : ~(uint64_t)rank,
+            .library_key = peer->library_key,
+            .vendor = (enum hetccl_vendor)peer->vendor,
+            .engine = is_shared ? (enum hetccl_engine_kind)peer->engine : HETCCL_ENGINE_NONE,
+            .link_kinds = is_shared ? peer->link_kinds : peer->link_kinds & ~(1u << HETCCL_LINK_SHM),
+        };
+    }
+}
+
+static enum hetccl_status build_topo(struct hetccl_comm *comm, const uint8_t *results)
+{
+    size_t sizes[MAX_SPLIT_SIZES];
+    struct hetccl_topo_args args = {.n_ranks = comm->n_ranks, .split_sizes = sizes};
+    struct hetccl_rank_facts *facts = NULL;
+    enum hetccl_status status = parse_split(comm->config.island_split, sizes, &args.n_split_sizes);
+
+    if (status == HETCCL_OK)
+        status = hetccl_alloc(comm->n_ranks, sizeof(*facts), &facts);
+    if (status != HETCCL_OK)
+        return status;
+    fill_facts(comm, results, facts);
+    args.facts = facts;
+    for (int kind = 0; kind < HETCCL_LINK_KINDS; kind++)
+        args.link_cost[kind] = hetccl_topo_default_link_cost((enum hetccl_link_kind)kind);
+    for (int kind = 0; kind < HETCCL_ENGINE_KINDS; kind++)
+        args.engine_cost[kind] = hetccl_topo_default_engine_cost((enum hetccl_engine_kind)kind);
+    status = hetccl_topo_build(&args, &comm->topo);
+    comm->has_topo = status == HETCCL_OK;
+    hetccl_free(facts);
+    return status;
+}
+
+static enum hetccl_status agree(struct hetccl_comm *comm)
+{
+    uint64_t *hashes;
+    enum hetccl_status status = hetccl_alloc(comm->n_ranks, sizeof(*hashes), &hashes);
+
+    if (status != HETCCL_OK)
+        return status;
+    status = hetccl_mesh_all_gather(comm->mesh, &comm->topo.hash, sizeof(comm->topo.hash), hashes,
+                                    comm->config.init_timeout_s);
+    for (uint32_t rank = 0; status == HETCCL_OK && rank < comm->n_ranks; rank++)
+        if (hashes[rank] != hashes[0])
+            status = hetccl_fail(HETCCL_ERR_INTERNAL,
+                                 "rank %u on host %s built another topology than rank 0 on host %s out of "
+                                 "the same facts: use the same build of the library everywhere",
+                                 rank, comm->peers[rank].host_name, comm->peers[0].host_name);
+    hetccl_free(hashes);
+    return status;
+}
+
+/* ---- engine ---- */
+
+/* Where this rank's island has its area: after those of the host's islands with lower numbers. */
+static size_t engine_area_offset(const struct hetccl_comm *comm)
+{
+    const struct hetccl_topo *topo = &comm->topo;
+    uint32_t own_island = topo->island_of[comm->rank];
+    uint32_t n_candidates = 0;
+    size_t offset;
+
+    for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
+        n_candidates += rank == comm->rank || is_candidate(comm, rank, comm->rank);
+    offset = sizeof(struct host_header) + n_candidates * sizeof(struct hetccl_doorbell);
+    for (uint32_t island = 0; island < own_island; island++)
+        if (topo->islands[island].host == topo->host_of[comm->rank] && topo->islands[island].n_ranks > 1)
+            offset +=
+                hetccl_round_up(hetccl_engine_shm_bytes(topo->islands[island].n_ranks), HETCCL_CACHE_LINE);
+    return offset;
+}
+
+static enum hetccl_status make_engine(struct hetccl_comm *comm)
+{
+    const struct hetccl_island *island = &comm->topo.islands[comm->topo.island_of[comm->rank]];
+    struct hetccl_doorbell **doorbells = NULL;
+    struct hetccl_engine_shm_args args;
+    enum hetccl_status status;
+    size_t offset;
+
+    if (island->n_ranks == 1)
+        return HETCCL_OK;
+    offset = engine_area_offset(comm);
+    if (offset + hetccl_engine_shm_bytes(island->n_ranks) > comm->host_segment.bytes)
+        return hetccl_fail(HETCCL_ERR_INTERNAL,
+                           "rank %u: the host segment has no room for an island of %u ranks", comm->rank,
+                           island->n_ranks);
+    status = hetccl_alloc(island->n_ranks, sizeof(*doorbells), &doorbells);
+    if (status != HETCCL_OK)
+        return status;
+    for (uint32_t i = 0; i < island->n_ranks; i++)
+        doorbells[i] = host_doorbell(comm, island->ranks[i]);
+    args = (struct hetccl_engine_shm_args){.device = comm->device,
+                                           .segment = (char *)comm->host_segment.memory + offset,
+                                           .segment_bytes = hetccl_engine_shm_bytes(island->n_ranks),
+                                           .doorbells = doorbells,
+                                           .island_rank = comm->topo.island_rank_of[comm->rank],
+                                           .n_ranks = island->n_ranks,
+                                           .ranks = island->ranks,
+                                           .slot_bytes = comm->config.slot_bytes};
+    status = hetccl_engine_shm_create(&args, &comm->engine);
+    hetccl_free(doorbells);
+    return status;
+}
+
+static void log_result(const struct hetccl_comm *comm)
+{
+    const struct hetccl_topo *topo = &comm->topo;
+    const struct hetccl_island *island = &topo->islands[topo->island_of[comm->rank]];
+
+    hetccl_log(HETCCL_LOG_INFO, "comm",
+               "%s rank %u of %u: %u islands on %u hosts; mine is island %u, vendor %s, engine %s, "
+               "%u ranks; topology %016" PRIx64,
+               comm->options.name[0] != '\0' ? comm->options.name : "communicator", comm->rank, comm->n_ranks,
+               topo->n_islands, topo->n_hosts, topo->island_of[comm->rank],
+               hetccl_vendor_name(island->vendor), hetccl_engine_name(island->engine), island->n_ranks,
+               topo->hash);
+}
+
+enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)
+{
+    uint8_t *results = NULL;
+    enum hetccl_status status = hetccl_device_open(&comm->config, &comm->device);
+
+    if (status == HETCCL_OK)
+        status = exchange_facts(comm);
+    if (status == HETCCL_OK)
+        status = hetccl_alloc(comm->n_ranks, 1, &results);
+    if (status == HETCCL_OK)
+        status = try_host(comm, results);
+    if (status == HETCCL_OK)
+        status = build_topo(comm, results);
+    hetccl_free(results);
+    if (status == HETCCL_OK)
+        status = agree(comm);
+    if (status == HETCCL_OK)
+        status = make_engine(comm);
+    if (status == HETCCL_OK)
+        status = hetccl_alloc((size_t)comm->n_ranks * HETCCL_CHANNELS, sizeof(*comm->links), &comm->links);
+    if (status != HETCCL_OK)
+        return status;
+    comm->env = (struct hetccl_exec_env){.rank = comm->rank,
+                                         .island_of = comm->topo.island_of,
+                                         .device = comm->device,
+                                         .engine = comm->engine,
+                                         .link_context = comm,
+                                         .find_link = hetccl_comm_find_link};
+    comm->is_crowded = hetccl_comm_is_crowded(comm);
+    log_result(comm);
+    /* Only the first outcome counts: a failure that came in meanwhile stays. */
+    int expected = (int)HETCCL_AGAIN;
+    (void)atomic_compare_exchange_strong(&comm->state, &expected, (int)HETCCL_OK);
+    return expected == (int)HETCCL_AGAIN ? HETCCL_OK : hetccl_comm_async_state(comm);
+}
