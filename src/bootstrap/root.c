@@ -365,6 +365,9 @@ bool hetccl_root_give_up(struct hetccl_endpoint *endpoint, uint64_t job_id,
     if (root == NULL)
         return false;
     give_up(root, record->culprit_rank, endpoint->self.host_name, record);
+    /* An abort leaves nothing behind in its process; who comes later finds nobody, as after a death. */
+    if (record->status == HETCCL_ERR_ABORTED)
+        root->deadline_ns = 0;
     return true;
 }
 
