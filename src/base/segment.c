@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -17,6 +18,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/segment_sweep.h"
 
 #define SHM_DIR      "/dev/shm"
 #define NAME_PREFIX  "/hetccl-"
@@ -96,6 +98,31 @@ static int map(int fd, size_t bytes, void **out)
     return 0;
 }
 
+/*
+ * Takes the lock that tells a living owner from a dead one (segment_sweep.h). EEXIST when a sweep came in
+ * between the creation and the lock: that name is lost, another one must be tried.
+ */
+static int lock_name(int fd)
+{
+    struct stat info;
+
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK ? EEXIST : errno;
+    return fstat(fd, &info) == 0 && info.st_nlink > 0 ? 0 : EEXIST;
+}
+
+static int create_locked(const char *path, int *fd_out)
+{
+    int fd = open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+    int error = fd < 0 ? errno : lock_name(fd);
+
+    if (error == 0)
+        *fd_out = fd;
+    else if (fd >= 0)
+        (void)close(fd);
+    return error;
+}
+
 /* A reserved, mapped file in /dev/shm, or an error number and nothing left behind. */
 static int make_file(size_t bytes, struct hetccl_segment *out)
 {
@@ -108,8 +135,7 @@ static int make_file(size_t bytes, struct hetccl_segment *out)
         if (error != 0)
             return error;
         (void)snprintf(path, sizeof(path), SHM_DIR "%s", segment.name);
-        segment.fd = open_file(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
-        error = segment.fd < 0 ? errno : 0;
+        error = create_locked(path, &segment.fd);
     }
     if (error != 0)
         return error;
@@ -121,9 +147,7 @@ static int make_file(size_t bytes, struct hetccl_segment *out)
         (void)close(segment.fd);
         return error;
     }
-    /* The name is the handle; the descriptor isn't needed once it is mapped. */
-    (void)close(segment.fd);
-    segment.fd = -1;
+    /* The descriptor holds the lock as long as the name stands. */
     *out = segment;
     return 0;
 }
@@ -193,6 +217,7 @@ enum hetccl_status hetccl_segment_create(size_t wanted_bytes, size_t least_bytes
     if (wanted_bytes == 0 || least_bytes == 0 || wanted_bytes < least_bytes || wanted_bytes > INT64_MAX / 2)
         return hetccl_fail(HETCCL_ERR_ARG, "shared segment of %zu bytes, at least %zu: sizes are impossible",
                            wanted_bytes, least_bytes);
+    hetccl_segment_sweep();
     file_error = make_of_some_size(make_file, wanted_bytes, least_bytes, out);
     if (file_error != 0)
         memory_error = make_of_some_size(make_memory_file, wanted_bytes, least_bytes, out);
@@ -299,9 +324,9 @@ void hetccl_segment_unlink(struct hetccl_segment *segment)
     if (segment->has_file) {
         (void)snprintf(path, sizeof(path), SHM_DIR "%s", segment->name);
         (void)unlink(path);
-    } else if (segment->fd >= 0) {
-        (void)close(segment->fd);
     }
+    if (segment->fd >= 0)
+        (void)close(segment->fd);
     segment->has_file = false;
     segment->fd = -1;
     segment->creator_pid = 0;

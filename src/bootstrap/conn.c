@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/memory.h"
 #include "base/time.h"
+#include "bootstrap/mesh_internal.h"
 
 enum {
     MAX_STRANGERS = 256,
@@ -310,9 +311,13 @@ static bool send_some(struct hetccl_conn *conn)
 
 static void flush(struct hetccl_conn *conn)
 {
+    bool was_writing = conn->is_writing;
+
     while (conn->out.first != NULL && send_some(conn))
         ;
     want_write(conn, conn->out.first != NULL);
+    if (was_writing && !conn->is_writing)
+        hetccl_meshes_poke(conn->endpoint);
 }
 
 void hetccl_conn_send(struct hetccl_conn *conn, struct hetccl_frame *frame)
@@ -322,6 +327,24 @@ void hetccl_conn_send(struct hetccl_conn *conn, struct hetccl_frame *frame)
     hetccl_frame_queue_push(&conn->out, frame);
     if (was_empty)
         flush(conn);
+}
+
+void hetccl_conns_send_copies(struct hetccl_endpoint *endpoint, const struct hetccl_conn_ops *ops,
+                              uint64_t process_key, const struct hetccl_wire_frame *head)
+{
+    for (struct hetccl_list_node *node = endpoint->conns.next; node != &endpoint->conns; node = node->next) {
+        struct hetccl_conn *conn = conn_of(node);
+        struct hetccl_frame *frame = NULL;
+
+        if (conn->state == HETCCL_CONN_READY && conn->ops == ops && conn->peer_process_key == process_key &&
+            hetccl_frame_create(head, NULL, &frame) == HETCCL_OK)
+            hetccl_conn_send(conn, frame);
+    }
+}
+
+void hetccl_conn_break(struct hetccl_conn *conn)
+{
+    (void)shutdown(conn->source.fd, SHUT_RDWR);
 }
 
 bool hetccl_conn_write_piece(struct hetccl_conn *conn, const void *bytes, size_t n_bytes)

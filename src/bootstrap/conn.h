@@ -99,6 +99,13 @@ bool hetccl_conn_has_room(struct hetccl_endpoint *endpoint);
  */
 void hetccl_conn_send(struct hetccl_conn *conn, struct hetccl_frame *frame);
 
+/* Sends an empty frame through every READY connection of these ops with the process. */
+void hetccl_conns_send_copies(struct hetccl_endpoint *endpoint, const struct hetccl_conn_ops *ops,
+                              uint64_t process_key, const struct hetccl_wire_frame *head);
+
+/* Makes the connection fail on both sides; `closed` comes later. Any thread. */
+void hetccl_conn_break(struct hetccl_conn *conn);
+
 /* Ends it; `closed` isn't called. Takes NULL. Any thread. */
 void hetccl_conn_close(struct hetccl_conn *conn);
 

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "base/thread.h"
+#include "base/time.h"
 #include "bootstrap/conn.h"
 #include "bootstrap/listener.h"
 #include "bootstrap/mesh.h"
 #include "bootstrap/netif.h"
 #include "bootstrap/root.h"
+#include "bootstrap/route.h"
 
 static struct hetccl_endpoint the_endpoint = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -25,6 +27,8 @@ static struct hetccl_endpoint the_endpoint = {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_prepared;
+
+static const uint64_t drain_ns = 3ull * HETCCL_NS_PER_S;
 
 struct hetccl_endpoint *hetccl_endpoint_find(void)
 {
@@ -220,6 +224,7 @@ static enum hetccl_status start(struct hetccl_endpoint *endpoint, const struct h
         hetccl_list_init(lists[i]);
     memset(&endpoint->early, 0, sizeof(endpoint->early));
     endpoint->n_unproved = endpoint->n_forgotten = 0;
+    endpoint->drain_until_ns = 0;
     endpoint->is_paused = endpoint->is_detached = endpoint->has_floods = false;
     endpoint->death_s = config->death_s;
     memcpy(endpoint->socket_ifname, config->socket_ifname, sizeof(endpoint->socket_ifname));
@@ -252,6 +257,21 @@ static void log_start(const struct hetccl_endpoint *endpoint)
     }
 }
 
+/* An endpoint that runs stays where it is; a setting that would not have been usable is an error all the
+ * same. */
+static enum hetccl_status check_settings(const struct hetccl_endpoint *endpoint,
+                                         const struct hetccl_config *config)
+{
+    struct hetccl_netif netifs[HETCCL_WIRE_MAX_ADDRESSES];
+    size_t n = 0;
+
+    if (strcmp(endpoint->socket_ifname, config->socket_ifname) == 0)
+        return HETCCL_OK;
+    hetccl_log(HETCCL_LOG_INFO, "bootstrap",
+               "HETCCL_SOCKET_IFNAME '%s' comes too late, this process talks already", config->socket_ifname);
+    return hetccl_netif_choose(config, NULL, netifs, &n);
+}
+
 enum hetccl_status hetccl_endpoint_get(const struct hetccl_config *config,
                                        const struct hetccl_wire_address *peer, struct hetccl_endpoint **out)
 {
@@ -268,6 +288,8 @@ enum hetccl_status hetccl_endpoint_get(const struct hetccl_config *config,
         status = start(endpoint, config, peer);
         if (status == HETCCL_OK)
             log_start(endpoint);
+    } else {
+        status = check_settings(endpoint, config);
     }
     if (status == HETCCL_OK) {
         endpoint->n_users++;
@@ -277,30 +299,49 @@ enum hetccl_status hetccl_endpoint_get(const struct hetccl_config *config,
     return status;
 }
 
+/* The last user has gone. True: stop at once. A peer that reads slowly, or isn't connected yet, gets a moment
+ * more. */
+static bool begin_stop(struct hetccl_endpoint *endpoint)
+{
+    bool is_flushed = hetccl_route_is_flushed(endpoint, 0);
+
+    if (is_flushed)
+        endpoint->state = HETCCL_ENDPOINT_STOPPING;
+    else
+        endpoint->drain_until_ns = hetccl_now_ns() + drain_ns;
+    hetccl_endpoint_wake(endpoint);
+    return is_flushed;
+}
+
 void hetccl_endpoint_put(struct hetccl_endpoint *endpoint)
 {
-    bool is_last;
+    bool is_stopping;
     pthread_t thread;
 
     hetccl_endpoint_lock(endpoint);
-    is_last = --endpoint->n_users == 0;
+    is_stopping = --endpoint->n_users == 0 && begin_stop(endpoint);
     thread = endpoint->thread;
-    if (is_last) {
-        endpoint->state = HETCCL_ENDPOINT_STOPPING;
-        hetccl_endpoint_wake(endpoint);
-    }
     hetccl_endpoint_unlock(endpoint);
-    if (is_last)
+    if (is_stopping)
         pthread_join(thread, NULL);
 }
 
 void hetccl_endpoint_put_inside(struct hetccl_endpoint *endpoint)
 {
-    if (--endpoint->n_users > 0)
+    if (--endpoint->n_users == 0)
+        endpoint->is_detached = begin_stop(endpoint);
+}
+
+void hetccl_endpoint_tick(struct hetccl_endpoint *endpoint, uint64_t now_ns)
+{
+    if (endpoint->drain_until_ns == 0 || endpoint->state != HETCCL_ENDPOINT_RUNNING)
         return;
-    endpoint->state = HETCCL_ENDPOINT_STOPPING;
-    endpoint->is_detached = true;
-    hetccl_endpoint_wake(endpoint);
+    if (endpoint->n_users > 0) { /* somebody came again */
+        endpoint->drain_until_ns = 0;
+    } else if (now_ns >= endpoint->drain_until_ns || hetccl_route_is_flushed(endpoint, 0)) {
+        endpoint->state = HETCCL_ENDPOINT_STOPPING;
+        endpoint->is_detached = true;
+    }
 }
 
 enum hetccl_status hetccl_endpoint_describe(const struct hetccl_config *config, char *out, size_t bytes)

@@ -50,6 +50,7 @@ struct hetccl_endpoint {
     int epoll_fd;
     struct hetccl_source wake; /* an eventfd */
     atomic_bool is_woken;      /* a wake-up is under way: spares the system call */
+    uint64_t drain_until_ns;   /* no users any more, but something is still to be sent; 0: not so */
     bool is_detached;          /* the service thread stops itself and nobody joins it */
     uint64_t death_s;
     char socket_ifname[HETCCL_CONFIG_TEXT_BYTES];
@@ -76,8 +77,10 @@ HETCCL_NODISCARD enum hetccl_status hetccl_endpoint_get(const struct hetccl_conf
                                                         const struct hetccl_wire_address *peer,
                                                         struct hetccl_endpoint **out);
 
-/* One user less; the last stops the endpoint and waits for the service thread. Not locked, not on the service
- * thread. */
+/*
+ * One user less; the last stops the endpoint and waits for the service thread. When something is still to be
+ * sent, the endpoint stops by itself a little later instead. Not locked, not on the service thread.
+ */
 void hetccl_endpoint_put(struct hetccl_endpoint *endpoint);
 
 /* The same for objects that end on the service thread. Locked. */
@@ -85,6 +88,10 @@ void hetccl_endpoint_put_inside(struct hetccl_endpoint *endpoint);
 
 void hetccl_endpoint_lock(struct hetccl_endpoint *endpoint);
 void hetccl_endpoint_unlock(struct hetccl_endpoint *endpoint);
+
+/* Stops the endpoint if it has no users and nothing left to send, or has had its time. Service thread,
+ * locked. */
+void hetccl_endpoint_tick(struct hetccl_endpoint *endpoint, uint64_t now_ns);
 
 /* The endpoint of this process, running or not. */
 struct hetccl_endpoint *hetccl_endpoint_find(void);

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/time.h"
 #include "bootstrap/mesh_internal.h"
+#include "bootstrap/route.h"
 
 /*
  * Bruck's all-gather: in round k rank r sends the blocks it has, at most 2^k, to rank r - 2^k and gets as
@@ -41,13 +42,14 @@ static enum hetccl_status receive_round(struct hetccl_mesh *mesh, uint32_t src_r
 {
     uint32_t sequence = mesh->gather_sequence;
     enum hetccl_status status;
+    bool is_late;
 
     for (;;) {
         *out = take_round(mesh, src_rank, sequence, round);
         if (*out != NULL)
             return HETCCL_OK;
-        status = hetccl_mesh_wait(mesh, deadline_ns);
-        if (status == HETCCL_ERR_TIMEOUT)
+        status = hetccl_mesh_wait(mesh, deadline_ns, &is_late);
+        if (is_late)
             return fail_timeout(mesh, src_rank);
         if (status != HETCCL_AGAIN)
             return status;
@@ -90,6 +92,29 @@ static enum hetccl_status run_round(struct hetccl_mesh *mesh, uint16_t round, ui
     return status;
 }
 
+/*
+ * Our own blocks must be on their way before we return: the caller may be about to end its process, and with
+ * it what still waits in it for a connection or for room in a socket.
+ */
+static enum hetccl_status wait_until_sent(struct hetccl_mesh *mesh, uint64_t deadline_ns)
+{
+    enum hetccl_status status = HETCCL_AGAIN;
+    bool is_late = false;
+
+    for (uint32_t distance = 1; distance < mesh->n_ranks && distance != 0; distance *= 2) {
+        uint32_t dst_rank = (uint32_t)(((uint64_t)mesh->rank + mesh->n_ranks - distance) % mesh->n_ranks);
+
+        while (!hetccl_route_is_flushed(mesh->endpoint, mesh->peers[dst_rank].contact.process_key)) {
+            status = hetccl_mesh_wait(mesh, deadline_ns, &is_late);
+            if (is_late)
+                return fail_timeout(mesh, dst_rank);
+            if (status != HETCCL_AGAIN)
+                return status;
+        }
+    }
+    return HETCCL_OK;
+}
+
 static void put_in_rank_order(const struct hetccl_mesh *mesh, const uint8_t *blocks, size_t bytes,
                               uint8_t *all_out)
 {
@@ -121,6 +146,8 @@ enum hetccl_status hetccl_mesh_gather(struct hetccl_mesh *mesh, const void *mine
     mesh->gather_sequence++;
     for (uint16_t round = 0; status == HETCCL_OK && (uint64_t)1 << round < mesh->n_ranks; round++)
         status = run_round(mesh, round, blocks, bytes, deadline_ns);
+    if (status == HETCCL_OK)
+        status = wait_until_sent(mesh, deadline_ns);
     hetccl_endpoint_unlock(mesh->endpoint);
     if (status == HETCCL_OK)
         put_in_rank_order(mesh, blocks, bytes, all_out);

@@ -34,6 +34,8 @@ static void send_to_root(struct hetccl_mesh *mesh, uint16_t kind, const void *pa
 
     if (hetccl_frame_create(&head, payload, &frame) == HETCCL_OK)
         hetccl_conn_send(mesh->join.conn, frame);
+    else
+        hetccl_conn_break(mesh->join.conn);
 }
 
 static void dial_connected(void *owner, struct hetccl_conn *conn)
@@ -93,11 +95,12 @@ void hetccl_join_stop(struct hetccl_mesh *mesh, enum hetccl_status status, const
 
     hetccl_dial_cancel(mesh->join.dial);
     mesh->join.dial = NULL;
-    if (mesh->join.conn == NULL)
-        return;
     (void)snprintf(record.text, sizeof(record.text), "%s", text);
-    hetccl_wire_failure_encode(&record, payload);
-    send_to_root(mesh, HETCCL_FRAME_GIVE_UP, payload, sizeof(payload));
+    if (mesh->stage == HETCCL_MESH_JOINING && !hetccl_root_give_up(mesh->endpoint, mesh->job_id, &record) &&
+        mesh->join.conn != NULL) {
+        hetccl_wire_failure_encode(&record, payload);
+        send_to_root(mesh, HETCCL_FRAME_GIVE_UP, payload, sizeof(payload));
+    }
     end_talk(mesh);
 }
 
@@ -202,12 +205,13 @@ static enum hetccl_status wait_for_welcome(struct hetccl_mesh *mesh, uint64_t ti
 {
     uint64_t next_report_ns = hetccl_now_ns() + report_period_ns;
     char missing[MISSING_TEXT_BYTES];
+    bool is_late;
 
     while (mesh->stage == HETCCL_MESH_JOINING) {
-        enum hetccl_status status = hetccl_mesh_wait(mesh, deadline_ns);
+        enum hetccl_status status = hetccl_mesh_wait(mesh, deadline_ns, &is_late);
 
         hetccl_join_print_missing(mesh, missing, sizeof(missing));
-        if (status == HETCCL_ERR_TIMEOUT)
+        if (is_late)
             return hetccl_fail(
                 HETCCL_ERR_TIMEOUT,
                 "rank %u waited %llu s (HETCCL_INIT_TIMEOUT_S) for the communicator of %u ranks; %s",
@@ -254,13 +258,14 @@ static enum hetccl_status start_fixed_root(struct hetccl_mesh *mesh, const struc
     struct hetccl_endpoint *use = NULL;
     struct hetccl_address address;
     enum hetccl_status status;
+    bool is_late;
 
     hetccl_address_from_wire(&id->addresses[0], hetccl_netif_scope(config->socket_ifname, 0), &address);
     while ((status = hetccl_listener_open(&address, 0, 0, &args.listener_fd)) == HETCCL_AGAIN) {
         hetccl_endpoint_lock(mesh->endpoint);
-        status = hetccl_mesh_wait(mesh, deadline_ns);
+        status = hetccl_mesh_wait(mesh, deadline_ns, &is_late);
         hetccl_endpoint_unlock(mesh->endpoint);
-        if (status == HETCCL_ERR_TIMEOUT)
+        if (is_late)
             return hetccl_fail(status, "NCCL_COMM_ID %s: the port is in use by another process",
                                config->comm_id);
         if (status != HETCCL_AGAIN)

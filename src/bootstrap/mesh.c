@@ -63,7 +63,7 @@ const uint8_t *hetccl_mesh_job_key(struct hetccl_endpoint *endpoint, uint64_t jo
     return NULL;
 }
 
-enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns)
+enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns, bool *is_late_out)
 {
     enum hetccl_status status = hetccl_mesh_failure(mesh, NULL, NULL);
     uint64_t now_ns = hetccl_now_ns();
@@ -71,15 +71,23 @@ enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_
     struct timespec until = {.tv_sec = (time_t)(until_ns / HETCCL_NS_PER_S),
                              .tv_nsec = (long)(until_ns % HETCCL_NS_PER_S)};
 
+    *is_late_out = false;
     if (status != HETCCL_OK)
         return hetccl_fail_quietly(status, "%s", mesh->failure_text);
     if (mesh->is_cancelled != NULL && atomic_load_explicit(mesh->is_cancelled, memory_order_acquire))
         return hetccl_fail_quietly(HETCCL_ERR_ABORTED,
                                    "rank %u of the communicator was aborted by its own process", mesh->rank);
-    if (now_ns >= deadline_ns)
+    *is_late_out = now_ns >= deadline_ns;
+    if (*is_late_out)
         return HETCCL_ERR_TIMEOUT;
     (void)pthread_cond_timedwait(&mesh->changed, &mesh->endpoint->lock, &until);
     return HETCCL_AGAIN;
+}
+
+void hetccl_meshes_poke(struct hetccl_endpoint *endpoint)
+{
+    for (struct hetccl_list_node *node = endpoint->meshes.next; node != &endpoint->meshes; node = node->next)
+        pthread_cond_broadcast(&((struct hetccl_mesh *)node)->changed);
 }
 
 /* ---- life ---- */
@@ -161,8 +169,10 @@ static void say_goodbye(struct hetccl_mesh *mesh)
 
         if (rank == mesh->rank || !peer->is_known || peer->is_dead)
             continue;
-        if (is_local || hetccl_route_exists(endpoint, peer->contact.process_key))
+        if (is_local)
             (void)!hetccl_mesh_post_bytes(mesh, &head, NULL);
+        else if (hetccl_route_exists(endpoint, peer->contact.process_key))
+            hetccl_route_send_everywhere(endpoint, peer->contact.process_key, &head);
     }
 }
 

@@ -100,10 +100,12 @@ void hetccl_mesh_print_rank(const struct hetccl_mesh *mesh, uint32_t rank, char 
  * One round of a wait: checks the mesh's failure, cancellation and deadline, then sleeps a little on
  * `changed`.
  *
- * HETCCL_AGAIN: look again. HETCCL_ERR_TIMEOUT without text when the deadline has passed (the caller knows
- * what it waited for); else the failure, with text. Locked.
+ * HETCCL_AGAIN: look again. An error is the mesh's failure or the cancellation, with text; or, with
+ * *is_late_out set, the deadline has passed, and the caller writes the text as it knows what it waited for.
+ * Locked.
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns);
+HETCCL_NODISCARD enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns,
+                                                     bool *is_late_out);
 
 /* Sends a frame to a rank: to its process's connection, or at once when the rank lives here. Takes the frame.
  * Locked. */
@@ -127,6 +129,9 @@ void hetccl_mesh_owe_arrived(struct hetccl_mesh *mesh);
 
 /* The distinct ranks rank +- 2^k mod n; returns their number. */
 uint32_t hetccl_mesh_neighbours(uint32_t rank, uint32_t n_ranks, uint32_t out[HETCCL_WIRE_MAX_NEIGHBOURS]);
+
+/* Wakes all waiters: what they wait for may have been sent. Locked. */
+void hetccl_meshes_poke(struct hetccl_endpoint *endpoint);
 
 /* ---- failure.c ---- */
 

@@ -212,7 +212,10 @@ enum hetccl_status hetccl_netif_choose(const struct hetccl_config *config,
 static bool is_usable_scope(const struct ifaddrs *entry, const char *spec)
 {
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)entry->ifa_addr;
+    bool is_named = spec[0] != '\0' && spec[0] != '^';
 
+    if (!is_named && hetccl_netif_is_container_bridge(entry->ifa_name))
+        return false;
     return in6 != NULL && in6->sin6_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) &&
            (entry->ifa_flags & IFF_RUNNING) != 0 && hetccl_netif_matches(spec, entry->ifa_name);
 }
@@ -238,6 +241,7 @@ uint64_t hetccl_netif_place(void)
     struct stat namespace_stat = {0};
     uint64_t numbers[2] = {0, 0};
     crypto_generichash_state state;
+    uint8_t digest[32];
     uint64_t place;
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
@@ -252,7 +256,6 @@ uint64_t hetccl_netif_place(void)
     crypto_generichash_init(&state, NULL, 0, 32);
     crypto_generichash_update(&state, (const uint8_t *)boot_id, sizeof(boot_id));
     crypto_generichash_update(&state, (const uint8_t *)numbers, sizeof(numbers));
-    uint8_t digest[32];
     crypto_generichash_final(&state, digest, sizeof(digest));
     memcpy(&place, digest, sizeof(place));
     return place;

@@ -118,6 +118,8 @@ static void send_record(struct hetccl_conn *conn, uint16_t kind, const void *pay
 
     if (hetccl_frame_create(&head, payload, &frame) == HETCCL_OK)
         hetccl_conn_send(conn, frame);
+    else
+        hetccl_conn_break(conn); /* the rank must not wait for what doesn't come */
 }
 
 static void send_failure(const struct hetccl_root *root, struct hetccl_conn *conn)
@@ -322,31 +324,60 @@ static bool is_registered(const struct hetccl_root *root, const struct hetccl_co
 }
 
 /* A rank that stops waiting ends it for all; a timeout stays a timeout, with its text, on every rank. */
-static void take_give_up(struct hetccl_root *root, const struct hetccl_conn *conn,
-                         const struct hetccl_frame *frame)
+static void give_up(struct hetccl_root *root, uint32_t rank, const char *host_name,
+                    const struct hetccl_wire_failure *record)
 {
-    uint32_t rank = conn->hello.src_rank;
-    struct hetccl_wire_failure record;
     char text[TEXT_BYTES];
 
-    if (!is_registered(root, conn) ||
-        !hetccl_wire_failure_decode(frame->payload, frame->head.payload_bytes, &record))
-        return;
-    if (record.status == HETCCL_ERR_TIMEOUT)
-        (void)snprintf(text, sizeof(text), "%s", record.text);
+    if (record->status == HETCCL_ERR_TIMEOUT)
+        (void)snprintf(text, sizeof(text), "%s", record->text);
     else
         (void)snprintf(text, sizeof(text),
                        "rank %u on host %s gave up while the communicator was being created: %.600s", rank,
-                       root->registrants[rank].contact.host_name, record.text);
-    fail(root, record.status == HETCCL_ERR_TIMEOUT ? HETCCL_ERR_TIMEOUT : HETCCL_ERR_REMOTE, rank, text);
+                       host_name, record->text);
+    fail(root, record->status == HETCCL_ERR_TIMEOUT ? HETCCL_ERR_TIMEOUT : HETCCL_ERR_REMOTE, rank, text);
+}
+
+static void take_give_up(struct hetccl_root *root, const struct hetccl_conn *conn,
+                         const struct hetccl_frame *frame)
+{
+    struct hetccl_wire_failure record;
+
+    if (is_registered(root, conn) &&
+        hetccl_wire_failure_decode(frame->payload, frame->head.payload_bytes, &record))
+        give_up(root, conn->hello.src_rank, conn->hello.host_name, &record);
+}
+
+bool hetccl_root_give_up(struct hetccl_endpoint *endpoint, uint64_t job_id,
+                         const struct hetccl_wire_failure *record)
+{
+    struct hetccl_root *root = find(endpoint, job_id);
+
+    if (root == NULL)
+        return false;
+    give_up(root, record->culprit_rank, endpoint->self.host_name, record);
+    return true;
+}
+
+/* It said hello while there was hope, or comes to hear what has happened. */
+static void refuse_late(struct hetccl_root *root, struct hetccl_conn *conn)
+{
+    if (root->state == ROOT_DONE) {
+        root->failure.status = HETCCL_ERR_USAGE;
+        root->failure.culprit_rank = UINT32_MAX;
+        (void)snprintf(root->failure.text, sizeof(root->failure.text),
+                       "rank %u is taken twice: its communicator stands already", conn->hello.src_rank);
+    }
+    send_failure(root, conn);
 }
 
 static void conn_frame(struct hetccl_conn *conn, struct hetccl_frame *frame)
 {
     struct hetccl_root *root = conn->owner;
 
-    if (root->state == ROOT_COLLECTING && frame->head.kind == HETCCL_FRAME_REGISTER &&
-        !is_registered(root, conn))
+    if (frame->head.kind == HETCCL_FRAME_REGISTER && root->state != ROOT_COLLECTING)
+        refuse_late(root, conn);
+    else if (frame->head.kind == HETCCL_FRAME_REGISTER && !is_registered(root, conn))
         take_register(root, conn, frame);
     else if (frame->head.kind == HETCCL_FRAME_GIVE_UP)
         take_give_up(root, conn, frame);
@@ -401,10 +432,7 @@ void hetccl_root_adopt(struct hetccl_conn *conn)
     if (conn->hello.revision != HETCCL_WIRE_REVISION) {
         fail_for_revision(root, conn);
         hetccl_conn_close(conn);
-        return;
     }
-    if (root->state == ROOT_FAILED)
-        send_failure(root, conn);
 }
 
 /* ---- time ---- */

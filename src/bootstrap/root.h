@@ -10,6 +10,7 @@
  */
 
 #include "bootstrap/conn.h"
+#include "wire/records.h"
 #include "wire/unique_id.h"
 
 struct hetccl_root_args {
@@ -28,6 +29,13 @@ const uint8_t *hetccl_root_key(struct hetccl_endpoint *endpoint, uint64_t job_id
 
 /* Takes up an authenticated registration connection. */
 void hetccl_root_adopt(struct hetccl_conn *conn);
+
+/*
+ * A rank of this process gives up. If its root lives here too, the others are told before this returns: the
+ * process may be about to end. False: the root is elsewhere.
+ */
+bool hetccl_root_give_up(struct hetccl_endpoint *endpoint, uint64_t job_id,
+                         const struct hetccl_wire_failure *record);
 
 /* Ends a root that nobody will come to. */
 void hetccl_root_forget(struct hetccl_endpoint *endpoint, uint64_t job_id);

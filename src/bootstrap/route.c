@@ -56,13 +56,8 @@ static void destroy(struct route *route)
     hetccl_free(route);
 }
 
-/* A failed create leaves the route behind: its owner finds out when the mesh fails. */
 static void lose(struct hetccl_endpoint *endpoint, uint64_t process_key, const char *what, const char *reason)
 {
-    struct route *route = find(endpoint, process_key);
-
-    if (route != NULL)
-        destroy(route);
     hetccl_meshes_lose_process(endpoint, process_key, HETCCL_ERR_REMOTE, what, reason);
 }
 
@@ -73,7 +68,11 @@ static void conn_frame(struct hetccl_conn *conn, struct hetccl_frame *frame)
 
 static void conn_closed(struct hetccl_conn *conn, enum hetccl_conn_end end, const char *reason)
 {
+    struct route *route = find(conn->endpoint, conn->peer_process_key);
+
     (void)end;
+    if (route != NULL && (route->conn == conn || route->conn == NULL))
+        destroy(route);
     lose(conn->endpoint, conn->peer_process_key, "died", reason);
 }
 
@@ -88,15 +87,19 @@ static void dial_connected(void *owner, struct hetccl_conn *conn)
     conn->owner = NULL; /* routes are found by process */
     while ((frame = hetccl_frame_queue_pop(&route->pending)) != NULL)
         hetccl_conn_send(conn, frame);
+    hetccl_meshes_poke(route->endpoint);
 }
 
 static void dial_failed(void *owner, enum hetccl_status status, const char *text)
 {
     struct route *route = owner;
+    struct hetccl_endpoint *endpoint = route->endpoint;
+    uint64_t process_key = route->process_key;
 
     route->dial = NULL;
-    lose(route->endpoint, route->process_key,
-         status == HETCCL_ERR_USAGE ? "has left the communicator" : "can't be reached", text);
+    destroy(route);
+    lose(endpoint, process_key, status == HETCCL_ERR_USAGE ? "has left the communicator" : "can't be reached",
+         text);
 }
 
 static const struct hetccl_dial_ops route_dial_ops = {.connected = dial_connected, .failed = dial_failed};
@@ -137,6 +140,31 @@ void hetccl_route_send(struct hetccl_mesh *mesh, uint32_t dst_rank, struct hetcc
     }
     hetccl_frame_destroy(frame);
     hetccl_mesh_fail(mesh, HETCCL_ERR_SYSTEM, mesh->rank, hetccl_last_error_thread());
+}
+
+void hetccl_route_send_everywhere(struct hetccl_endpoint *endpoint, uint64_t process_key,
+                                  const struct hetccl_wire_frame *head)
+{
+    struct route *route = find(endpoint, process_key);
+    struct hetccl_frame *frame = NULL;
+
+    if (route != NULL && route->conn == NULL && hetccl_frame_create(head, NULL, &frame) == HETCCL_OK)
+        hetccl_frame_queue_push(&route->pending, frame);
+    hetccl_conns_send_copies(endpoint, &control_ops, process_key, head);
+}
+
+bool hetccl_route_is_flushed(struct hetccl_endpoint *endpoint, uint64_t process_key)
+{
+    for (struct hetccl_list_node *node = endpoint->routes.next; node != &endpoint->routes;
+         node = node->next) {
+        const struct route *route = (const struct route *)node;
+
+        if (process_key != 0 && route->process_key != process_key)
+            continue;
+        if (route->pending.first != NULL || (route->conn != NULL && route->conn->out.first != NULL))
+            return false;
+    }
+    return true;
 }
 
 bool hetccl_route_exists(struct hetccl_endpoint *endpoint, uint64_t process_key)

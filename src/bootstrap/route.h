@@ -14,6 +14,16 @@
  * made. */
 void hetccl_route_send(struct hetccl_mesh *mesh, uint32_t dst_rank, struct hetccl_frame *frame);
 
+/*
+ * Sends a copy of the frame through every connection with the process, so that whichever of them is read or
+ * seen closed first, the frame came before.
+ */
+void hetccl_route_send_everywhere(struct hetccl_endpoint *endpoint, uint64_t process_key,
+                                  const struct hetccl_wire_frame *head);
+
+/* True when the kernel has all that was sent to the process (or to any: key 0). */
+bool hetccl_route_is_flushed(struct hetccl_endpoint *endpoint, uint64_t process_key);
+
 /* True when a connection to the process stands or is being made. */
 bool hetccl_route_exists(struct hetccl_endpoint *endpoint, uint64_t process_key);
 

@@ -17,7 +17,7 @@ enum { EVENTS_AT_A_TIME = 32, TICK_MS = 100 };
 
 static bool needs_tick(const struct hetccl_endpoint *endpoint)
 {
-    return endpoint->is_paused || hetccl_conns_need_tick(endpoint) ||
+    return endpoint->is_paused || endpoint->drain_until_ns != 0 || hetccl_conns_need_tick(endpoint) ||
            !hetccl_list_is_empty(&endpoint->dials) || !hetccl_list_is_empty(&endpoint->roots);
 }
 
@@ -39,6 +39,7 @@ static void tick(struct hetccl_endpoint *endpoint)
     hetccl_conns_tick(endpoint, now_ns);
     hetccl_dials_tick(endpoint, now_ns);
     hetccl_roots_tick(endpoint, now_ns);
+    hetccl_endpoint_tick(endpoint, now_ns);
 }
 
 /*

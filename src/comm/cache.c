@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans and their workspaces, kept so that a repeated call neither plans nor allocates. */
+#include <inttypes.h>
+
 #include "base/memory.h"
 #include "comm/internal.h"
 
@@ -28,6 +30,10 @@ static enum hetccl_status fill(struct hetccl_comm *comm, const struct hetccl_pla
         drop(entry);
         return status;
     }
+    hetccl_log(HETCCL_LOG_DEBUG, "plan",
+               "rank %u: plan %s for %s, count %zu of %zu bytes: %u steps, hash %016" PRIx64, comm->rank,
+               entry->plan->name, hetccl_coll_name(request->coll), request->count, request->elem_bytes,
+               entry->plan->n_steps, entry->plan->decision_hash);
     entry->coll = request->coll;
     entry->count = request->count;
     entry->elem_bytes = request->elem_bytes;

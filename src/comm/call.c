@@ -210,7 +210,7 @@ static struct hetccl_call_tag make_tag(const struct hetccl_comm *comm, const str
     };
 }
 
-static enum hetccl_status start_plan(struct hetccl_comm *comm, const struct hetccl_call *call)
+static enum hetccl_status start_plan(struct hetccl_comm *comm)
 {
     struct hetccl_collective *active = &comm->session.active;
     struct hetccl_plan_request request = make_request(comm, &active->call);
@@ -231,7 +231,7 @@ static enum hetccl_status start_plan(struct hetccl_comm *comm, const struct hetc
         .red = active->call.op.red,
         .scale = active->call.op.is_average ? hetccl_scale_of_average(active->call.type, comm->n_ranks)
                                             : active->call.op.scale,
-        .tag = make_tag(comm, call),
+        .tag = comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS],
         .channel = HETCCL_CHANNEL_COLLECTIVE,
     };
     comm->last_plan = active->cached->plan->name;
@@ -246,6 +246,7 @@ enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm, const struc
     enum hetccl_status status = HETCCL_OK;
 
     comm->sequence++;
+    comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS] = make_tag(comm, call);
     active->original = NULL;
     if (call->count == 0 && call->coll != HETCCL_ALLTOALLV)
         return HETCCL_OK;
@@ -253,7 +254,7 @@ enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm, const struc
     if (needs_widening(call))
         status = widen(comm, &active->call);
     if (status == HETCCL_OK)
-        status = start_plan(comm, call);
+        status = start_plan(comm);
     if (status == HETCCL_OK)
         active->original = call;
     return status;

@@ -103,7 +103,8 @@ void hetccl_comm_job_end(struct hetccl_comm *comm, enum hetccl_status result);
 int hetccl_comm_rank(const struct hetccl_comm *comm);
 int hetccl_comm_n_ranks(const struct hetccl_comm *comm);
 int hetccl_comm_device(const struct hetccl_comm *comm);
-const char *hetccl_comm_device_name(const struct hetccl_comm *comm); /* "host", "cuda", "hip"; "" before init */
+const char *
+hetccl_comm_device_name(const struct hetccl_comm *comm); /* "host", "cuda", "hip"; "" before init */
 bool hetccl_comm_is_blocking(const struct hetccl_comm *comm);
 
 /* An operator of a call: built in, or made by ncclRedOpCreatePreMulSum. Values are captured when the call is

@@ -5,9 +5,15 @@
 /*
  * The communicator's insides, shared by the files of this folder:
  *
- *   life.c    handle, state, failure, abort, destroy     join.c   facts, host trial, topology, agreement
- *   split.c   split and shrink                           links.c  links made at first use
- *   cache.c   plans and their workspaces                 call.c   checks and execution of groups
+ *   life.c       handle, state, failure, abort, destroy
+ *   join.c       facts, host trial, topology, agreement on it
+ *   split.c      split and shrink
+ *   links.c      links made at first use
+ *   cache.c      plans and their workspaces
+ *   call.c       checks, one collective
+ *   session.c    groups of calls, waiting
+ *   agreement.c  do all ranks make the same calls?
+ *   query.c      what it says of itself; memory
  *
  * Locking: `lock` guards the failure text only. Everything else belongs to the one thread that is inside;
  * `state`, the flags and the counters that other threads read are atomic.
@@ -79,7 +85,11 @@ struct hetccl_session {
     struct hetccl_collective active;
     struct hetccl_plan *p2p_plan;
     struct hetccl_run *p2p_run;
+    uint64_t
+        grace_until_ns; /* a peer is gone: the time until which its reason may still arrive; 0: none is */
 };
+
+enum { HETCCL_RECENT_TAGS = 8 };
 
 struct hetccl_comm {
     uint64_t magic;
@@ -98,7 +108,7 @@ struct hetccl_comm {
     bool is_finalized;
 
     uint32_t n_ranks, rank;
-    struct hetccl_mesh *mesh;
+    struct hetccl_mesh *_Atomic mesh; /* set by the initialising thread, read by one that aborts */
     struct hetccl_wire_peer *peers; /* by rank */
     struct hetccl_topo topo;
     bool has_topo;
@@ -112,12 +122,15 @@ struct hetccl_comm {
     struct hetccl_exec_env env;
     struct hetccl_peer_link *links; /* [rank * HETCCL_CHANNELS + channel] */
 
-    uint64_t sequence; /* of collectives, from 1 */
+    uint64_t sequence;                                      /* of collectives, from 1 */
+    struct hetccl_call_tag recent_tags[HETCCL_RECENT_TAGS]; /* [sequence mod HETCCL_RECENT_TAGS] */
+    uint64_t stuck_note_sequence;                           /* the last call that the others were told of */
     uint64_t n_children;
     struct hetccl_cached_plan cache[HETCCL_PLAN_CACHE_ENTRIES];
     uint64_t cache_clock;
     struct hetccl_scratch scratch, wide_send, wide_recv;
     struct hetccl_session session;
+    char grace_text[HETCCL_ERROR_TEXT_BYTES]; /* what the session saw when its grace began */
     bool is_crowded;
     const char *last_plan;
     bool last_plan_is_small;
@@ -143,19 +156,25 @@ struct hetccl_mesh_events hetccl_comm_events(struct hetccl_comm *comm);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm);
 
 /*
- * barrier.c: all ranks have made the same number of calls, or HETCCL_ERR_USAGE on all of them. timeout_s 0:
+ * agreement.c: all ranks have made the same number of calls, or HETCCL_ERR_USAGE on all of them. timeout_s 0:
  * the configuration's, if any.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_barrier(struct hetccl_comm *comm, uint64_t timeout_s);
 
 /*
- * For a rank that has waited long in a call: has another one finalized without making that call? Then
- * HETCCL_ERR_USAGE, naming both.
+ * For a rank that has waited long in a call: has another one finalized without making it, or is another one
+ * stuck in a different call of the same number? Then HETCCL_ERR_USAGE, naming both. Tells the others of this
+ * rank's own call, once, when is_stuck.
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_comm_look_for_leavers(struct hetccl_comm *comm);
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_look_for_others(struct hetccl_comm *comm, bool is_stuck);
 
 /* Kinds of mesh messages; link offers and answers have one a channel. */
-enum { HETCCL_MESSAGE_FINALIZE = 1, HETCCL_MESSAGE_LINK_OFFER = 16, HETCCL_MESSAGE_LINK_ANSWER = 32 };
+enum {
+    HETCCL_MESSAGE_STUCK = 2,
+    HETCCL_MESSAGE_FINALIZE = 1,
+    HETCCL_MESSAGE_LINK_OFFER = 16,
+    HETCCL_MESSAGE_LINK_ANSWER = 32
+};
 
 /* links.c */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel,

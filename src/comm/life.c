@@ -225,6 +225,7 @@ enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm, const uint8_t (*id
                                     size_t n_ids, int n_ranks, int rank)
 {
     enum hetccl_status status = check_init(comm, n_ids, n_ranks, rank);
+    struct hetccl_mesh *mesh = NULL;
     struct hetccl_mesh_args args;
 
     atomic_fetch_add(&comm->n_inside, 1);
@@ -238,7 +239,8 @@ enum hetccl_status hetccl_comm_init(struct hetccl_comm *comm, const uint8_t (*id
                                          .rank = comm->rank,
                                          .is_cancelled = &comm->is_cancelled,
                                          .events = hetccl_comm_events(comm)};
-        status = hetccl_mesh_create(&args, &comm->mesh);
+        status = hetccl_mesh_create(&args, &mesh);
+        comm->mesh = mesh;
     }
     if (status == HETCCL_OK)
         status = hetccl_comm_join(comm);
@@ -262,7 +264,8 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
     return hetccl_comm_barrier(comm, 0);
 }
 
-/* Ranks of one process may be destroyed by one thread, one after the other: there waiting would be for nothing. */
+/* Ranks of one process may be destroyed by one thread, one after the other: there waiting would be for
+ * nothing. */
 static bool shares_process(const struct hetccl_comm *comm)
 {
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++)

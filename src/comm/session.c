@@ -15,7 +15,12 @@
 #include "base/time.h"
 #include "comm/internal.h"
 
-enum { SLEEP_NS = 50 * HETCCL_NS_PER_MS, LEAVERS_LOOK_NS = 200 * HETCCL_NS_PER_MS };
+enum {
+    SLEEP_NS = 50 * HETCCL_NS_PER_MS,
+    LOOK_NS = 200 * HETCCL_NS_PER_MS, /* between looks at what the other ranks say */
+    STUCK_NS = HETCCL_NS_PER_S,       /* without progress for so long: tell the others */
+    GRACE_NS = HETCCL_NS_PER_S,
+};
 
 struct group {
     const struct hetccl_comm_item *items;
@@ -152,7 +157,33 @@ static enum hetccl_status check_interrupted(struct hetccl_comm *comm)
     return HETCCL_OK;
 }
 
-static enum hetccl_status progress_comm(const struct group *group, struct hetccl_comm *comm, bool *moved_out)
+/*
+ * A link or engine says that the peer is gone. Most often that is the consequence of a failure of which the
+ * mesh is about to tell, or of a peer that has finished without making this call: the cause makes the better
+ * error.
+ */
+static enum hetccl_status begin_grace(struct hetccl_comm *comm)
+{
+    struct hetccl_session *session = &comm->session;
+
+    session->grace_until_ns = hetccl_now_ns() + GRACE_NS;
+    (void)snprintf(comm->grace_text, sizeof(comm->grace_text), "%s", hetccl_last_error_thread());
+    return HETCCL_AGAIN;
+}
+
+static enum hetccl_status await_cause(struct hetccl_comm *comm)
+{
+    struct hetccl_session *session = &comm->session;
+    enum hetccl_status status = hetccl_comm_look_for_others(comm, false);
+
+    if (status != HETCCL_OK)
+        return status;
+    if (hetccl_now_ns() < session->grace_until_ns)
+        return HETCCL_AGAIN;
+    return hetccl_fail_quietly(HETCCL_ERR_REMOTE, "%s", comm->grace_text);
+}
+
+static enum hetccl_status progress_runs(const struct group *group, struct hetccl_comm *comm, bool *moved_out)
 {
     enum hetccl_status collectives = progress_collectives(group, comm, moved_out);
     enum hetccl_status p2p;
@@ -163,6 +194,18 @@ static enum hetccl_status progress_comm(const struct group *group, struct hetccl
     if (hetccl_is_error(p2p))
         return p2p;
     return collectives == HETCCL_OK && p2p == HETCCL_OK ? HETCCL_OK : HETCCL_AGAIN;
+}
+
+static enum hetccl_status progress_comm(const struct group *group, struct hetccl_comm *comm, bool *moved_out)
+{
+    enum hetccl_status status = check_interrupted(comm);
+
+    if (status != HETCCL_OK)
+        return status;
+    if (comm->session.grace_until_ns != 0)
+        return await_cause(comm);
+    status = progress_runs(group, comm, moved_out);
+    return status == HETCCL_ERR_REMOTE ? begin_grace(comm) : status;
 }
 
 /* A revoked communicator can still be split, so its revocation is no failure of it. */
@@ -192,9 +235,7 @@ static bool progress_group(struct group *group, bool *moved_out)
 
         if (comm->session.is_done)
             continue;
-        status = check_interrupted(comm);
-        if (status == HETCCL_OK)
-            status = progress_comm(group, comm, moved_out);
+        status = progress_comm(group, comm, moved_out);
         if (status == HETCCL_AGAIN)
             is_done = false;
         else
@@ -234,9 +275,9 @@ static enum hetccl_status check_deadline(const struct group *group, const struct
 }
 
 /* What only a rank that waits long has to look at. */
-static void look_around(struct group *group, uint64_t now_ns)
+static void look_around(struct group *group, uint64_t now_ns, uint64_t idle_ns)
 {
-    if (now_ns - group->last_look_ns < LEAVERS_LOOK_NS)
+    if (now_ns - group->last_look_ns < LOOK_NS)
         return;
     group->last_look_ns = now_ns;
     for (struct hetccl_comm *comm = group->comms; comm != NULL; comm = comm->session.next) {
@@ -244,7 +285,9 @@ static void look_around(struct group *group, uint64_t now_ns)
 
         if (comm->session.is_done)
             continue;
-        status = comm->session.active.original != NULL ? hetccl_comm_look_for_leavers(comm) : HETCCL_OK;
+        status = comm->session.active.original != NULL
+                     ? hetccl_comm_look_for_others(comm, idle_ns >= STUCK_NS)
+                     : HETCCL_OK;
         if (status == HETCCL_OK)
             status = check_deadline(group, comm, now_ns);
         if (status != HETCCL_OK)
@@ -256,6 +299,8 @@ static void collect_waits(const struct hetccl_comm *comm, struct hetccl_wait_set
 {
     const struct hetccl_session *session = &comm->session;
 
+    if (session->grace_until_ns != 0)
+        return;
     if (session->active.original != NULL)
         hetccl_run_collect_waits(session->active.cached->run, set);
     if (session->p2p_run != NULL)
@@ -304,7 +349,7 @@ static void drive(struct group *group)
                 hetccl_cpu_relax();
             continue;
         }
-        look_around(group, now_ns);
+        look_around(group, now_ns, now_ns - idle_since_ns);
         if (sleep_group(group))
             return;
     }

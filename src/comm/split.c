@@ -42,6 +42,7 @@ static enum hetccl_status join_child(struct hetccl_comm *parent, struct hetccl_c
                                           .timeout_s = child->config.init_timeout_s,
                                           .is_cancelled = &child->is_cancelled,
                                           .events = hetccl_comm_events(child)};
+    struct hetccl_mesh *mesh = NULL;
     enum hetccl_status status;
 
     child->n_ranks = n_ranks;
@@ -49,7 +50,8 @@ static enum hetccl_status join_child(struct hetccl_comm *parent, struct hetccl_c
         if (parent_ranks[i] == parent->rank)
             child->rank = i;
     atomic_fetch_add(&child->n_inside, 1);
-    status = hetccl_mesh_create_child(&args, &child->mesh);
+    status = hetccl_mesh_create_child(&args, &mesh);
+    child->mesh = mesh;
     if (status == HETCCL_OK)
         status = hetccl_comm_join(child);
     if (status != HETCCL_OK)

@@ -11,9 +11,13 @@
 enum {
     /*
      * An all-reduce in one tick makes every rank read everybody's whole vector; in two phases it reads only
-     * about twice its own size but waits twice. The border is where reading costs about what a wait does.
+     * about twice its own size but waits twice. The border is an estimate of where reading costs what a wait
+     * does.
      */
     DIRECT_BYTES = 64 << 10,
+    /* From here on a result is taken to be larger than what the caches have left for it: half of an 8 MiB L3.
+     */
+    STREAMING_BYTES = 4 << 20,
 };
 
 static enum hetccl_status check_op(const struct hetccl_shm_engine *shm, const struct hetccl_engine_op *op)
@@ -236,6 +240,7 @@ static void cut_for(struct hetccl_shm_engine *shm, bool is_large)
 
     run->method = choose_method(shm);
     run->is_large = is_large;
+    run->is_streaming = run->shape.total * run->elem_bytes >= STREAMING_BYTES;
     run->reads_own_slot = shm->base.n_ranks > HETCCL_REDUCE_MAX_INPUTS;
     run->payload_offset = HETCCL_SHM_HEADER_BYTES;
     n_sections = count_sections(shm, &longest);

@@ -27,6 +27,8 @@ struct hetccl_shm_cursor {
 
 enum { HETCCL_SHM_NO_PIECE = UINT32_MAX };
 
+enum { HETCCL_SHM_BLOCK_BYTES = 8192 }; /* stays in the first-level cache beside its inputs */
+
 struct hetccl_shm_engine;
 
 /*
@@ -66,6 +68,7 @@ struct hetccl_shm_run {
     uint64_t n_windows;
     size_t payload_offset; /* of a small slot */
     bool is_large;         /* payload in large slots */
+    bool is_streaming;     /* results are written around the caches */
     bool reads_own_slot;   /* my input of reductions comes from my slot too: see shm_reduce.c */
 };
 
@@ -92,6 +95,7 @@ struct hetccl_shm_engine {
     enum hetccl_status status; /* sticky */
     char text[HETCCL_ERROR_TEXT_BYTES];
 
+    uint8_t *block; /* HETCCL_SHM_BLOCK_BYTES, for results on their way around the caches */
     /* by island rank */
     const void **srcs;
     struct hetccl_scale *scales;
@@ -150,6 +154,11 @@ void hetccl_shm_run_cut(struct hetccl_shm_engine *shm);
 /* Copies bytes on the device and counts them. Equal pointers and zero bytes: nothing. */
 HETCCL_NODISCARD enum hetccl_status hetccl_shm_copy(struct hetccl_shm_engine *shm, void *dst, const void *src,
                                                     size_t bytes);
+/* As hetccl_shm_copy(), to the user's dst: around the caches when the operation is large. */
+HETCCL_NODISCARD enum hetccl_status hetccl_shm_copy_out(struct hetccl_shm_engine *shm, void *dst,
+                                                        const void *src, size_t bytes);
+/* Host memory, bytes > 0, no overlap. */
+void hetccl_shm_stream_copy(void *dst, const void *src, size_t bytes);
 /* How many elements of an owner's sequence belong to tick k. */
 size_t hetccl_shm_window(const struct hetccl_shm_engine *shm, uint32_t owner, uint64_t k);
 /* Takes up to max elements at the cursor that lie in one piece; returns their number, 0 at the end. */

@@ -16,6 +16,16 @@ enum hetccl_status hetccl_shm_copy(struct hetccl_shm_engine *shm, void *dst, con
     return shm->device->ops->copy(shm->device, (struct hetccl_stream){NULL}, dst, src, bytes);
 }
 
+enum hetccl_status hetccl_shm_copy_out(struct hetccl_shm_engine *shm, void *dst, const void *src,
+                                       size_t bytes)
+{
+    if (!shm->run.is_streaming || bytes == 0 || dst == src)
+        return hetccl_shm_copy(shm, dst, src, bytes);
+    shm->base.counters.copied_bytes += bytes;
+    hetccl_shm_stream_copy(dst, src, bytes);
+    return HETCCL_OK;
+}
+
 size_t hetccl_shm_window(const struct hetccl_shm_engine *shm, uint32_t owner, uint64_t k)
 {
     size_t start = k * shm->run.window_count; /* at most one window past the end: no wrap */
@@ -87,7 +97,7 @@ static enum hetccl_status read_window(struct hetccl_shm_engine *shm, uint32_t ow
            (count = hetccl_shm_cursor_take(shm, &shm->read_at[owner], left, &piece, &offset)) > 0) {
         uint8_t *dst = (uint8_t *)shm->run.op.dst + place_bytes(shm, piece, kind, offset);
 
-        status = hetccl_shm_copy(shm, dst, payload, count * shm->run.elem_bytes);
+        status = hetccl_shm_copy_out(shm, dst, payload, count * shm->run.elem_bytes);
         payload += count * shm->run.elem_bytes;
         left -= count;
     }
@@ -108,7 +118,7 @@ static enum hetccl_status copy_mine(struct hetccl_shm_engine *shm, uint64_t k, e
         const uint8_t *src = (const uint8_t *)shm->run.op.src + place_bytes(shm, piece, src_kind, offset);
         uint8_t *dst = (uint8_t *)shm->run.op.dst + place_bytes(shm, piece, dst_kind, offset);
 
-        status = hetccl_shm_copy(shm, dst, src, count * shm->run.elem_bytes);
+        status = hetccl_shm_copy_out(shm, dst, src, count * shm->run.elem_bytes);
         left -= count;
     }
     return status;

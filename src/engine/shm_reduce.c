@@ -39,6 +39,13 @@ static enum hetccl_status reduce_chain(struct hetccl_shm_engine *shm, struct het
     return status;
 }
 
+/* A stretch of my input and where its result belongs. */
+struct span {
+    const uint8_t *mine;
+    uint8_t *dst;
+    size_t count;
+};
+
 /* Reduces count elements that lie offset_bytes into everybody's payload of tick k; mine lie at `mine`. */
 static enum hetccl_status reduce_span(struct hetccl_shm_engine *shm, uint64_t k, size_t offset_bytes,
                                       void *dst, const void *mine, size_t count)
@@ -65,6 +72,37 @@ static enum hetccl_status reduce_span(struct hetccl_shm_engine *shm, uint64_t k,
     return shm->device->ops->reduce(shm->device, (struct hetccl_stream){NULL}, &reduce);
 }
 
+/*
+ * As reduce_span(), block by block by way of `by`, which takes the result too: NULL is my block buffer. A
+ * result that replaces my input in place needs no way around the caches: it is there already.
+ */
+static enum hetccl_status reduce_by(struct hetccl_shm_engine *shm, uint64_t k, size_t offset_bytes,
+                                    uint8_t *by, struct span span)
+{
+    size_t elem_bytes = shm->run.elem_bytes, block_count = HETCCL_SHM_BLOCK_BYTES / elem_bytes;
+    enum hetccl_status status = HETCCL_OK;
+
+    for (size_t at = 0; at < span.count && status == HETCCL_OK; at += block_count) {
+        size_t count = hetccl_min_size(block_count, span.count - at), bytes = at * elem_bytes;
+        uint8_t *block = by == NULL ? shm->block : by + bytes;
+
+        status = reduce_span(shm, k, offset_bytes + bytes, block, span.mine + bytes, count);
+        if (status == HETCCL_OK && span.dst == span.mine)
+            status = hetccl_shm_copy(shm, span.dst + bytes, block, count * elem_bytes);
+        else if (status == HETCCL_OK)
+            status = hetccl_shm_copy_out(shm, span.dst + bytes, block, count * elem_bytes);
+    }
+    return status;
+}
+
+static enum hetccl_status reduce_out(struct hetccl_shm_engine *shm, uint64_t k, size_t offset_bytes,
+                                     struct span span)
+{
+    if (shm->run.is_streaming && span.dst != span.mine)
+        return reduce_by(shm, k, offset_bytes, NULL, span);
+    return reduce_span(shm, k, offset_bytes, span.dst, span.mine, span.count);
+}
+
 static enum hetccl_status reduce_scatter_finish(struct hetccl_shm_engine *shm, uint64_t k)
 {
     uint32_t me = shm->base.island_rank;
@@ -75,10 +113,10 @@ static enum hetccl_status reduce_scatter_finish(struct hetccl_shm_engine *shm, u
 
     while (status == HETCCL_OK &&
            (count = hetccl_shm_cursor_take(shm, &shm->read_at[me], left, &piece, &offset)) > 0) {
-        const uint8_t *mine = (const uint8_t *)shm->run.op.src + (piece->whole_offset + offset) * elem_bytes;
-        uint8_t *dst = (uint8_t *)shm->run.op.dst + (piece->own_offset + offset) * elem_bytes;
+        struct span span = {(const uint8_t *)shm->run.op.src + (piece->whole_offset + offset) * elem_bytes,
+                            (uint8_t *)shm->run.op.dst + (piece->own_offset + offset) * elem_bytes, count};
 
-        status = reduce_span(shm, k, in_payload, dst, mine, count);
+        status = reduce_out(shm, k, in_payload, span);
         in_payload += count * elem_bytes;
         left -= count;
     }
@@ -122,16 +160,16 @@ static enum hetccl_status direct_finish(struct hetccl_shm_engine *shm, uint64_t 
 
     if (count == 0)
         return HETCCL_OK;
-    return reduce_span(shm, k, 0, vector_dst(shm, at), vector_src(shm, at), count);
+    return reduce_out(shm, k, 0, (struct span){vector_src(shm, at), vector_dst(shm, at), count});
 }
 
 const struct hetccl_shm_method hetccl_shm_method_allreduce_direct = {direct_write, NULL, direct_finish};
 
 /*
  * Two phases. Each window is cut into one part a rank. At tick k a slot holds window k of its rank's input,
- * and behind it the rank's reduced part of window k - lookahead. In place is safe: a part of dst is written
- * only after the input there has been published (other ranks' parts) or by the very call that reads it
- * (mine).
+ * and behind it the rank's reduced part of window k - lookahead, put there when that was reduced. In place is
+ * safe: a part of dst is written only after the input there has been published (other ranks' parts) or by the
+ * very call that reads it (mine).
  */
 struct part {
     size_t at, count; /* in the vector */
@@ -188,19 +226,28 @@ static enum hetccl_status phases_read(struct hetccl_shm_engine *shm, uint64_t k,
     if (!has_gather(shm, k))
         return HETCCL_OK;
     theirs = part_of(shm, k - shm->run.lookahead, peer);
-    return hetccl_shm_copy(shm, vector_dst(shm, theirs.at), payload + gather_bytes(shm),
-                           theirs.count * shm->run.elem_bytes);
+    return hetccl_shm_copy_out(shm, vector_dst(shm, theirs.at), payload + gather_bytes(shm),
+                               theirs.count * shm->run.elem_bytes);
 }
 
+/*
+ * Reduces my part of window k straight into the slot of tick k + lookahead, and copies it to dst from there.
+ * That slot is free: I have seen all ranks publish tick k, so they have consumed k - lookahead and what lay
+ * there before. And I publish that tick only after this one is consumed.
+ */
 static enum hetccl_status phases_finish(struct hetccl_shm_engine *shm, uint64_t k)
 {
+    uint32_t me = shm->base.island_rank;
+    uint8_t *payload;
     struct part mine;
 
     if (vector_window(shm, k) == 0)
         return HETCCL_OK;
-    mine = part_of(shm, k, shm->base.island_rank);
-    return reduce_span(shm, k, (mine.at - k * shm->run.window_count) * shm->run.elem_bytes,
-                       vector_dst(shm, mine.at), vector_src(shm, mine.at), mine.count);
+    mine = part_of(shm, k, me);
+    payload = hetccl_shm_payload(shm, me, shm->run.first_tick + k + shm->run.lookahead);
+    return reduce_by(shm, k, (mine.at - k * shm->run.window_count) * shm->run.elem_bytes,
+                     payload + gather_bytes(shm),
+                     (struct span){vector_src(shm, mine.at), vector_dst(shm, mine.at), mine.count});
 }
 
 const struct hetccl_shm_method hetccl_shm_method_allreduce_phases = {phases_write, phases_read,

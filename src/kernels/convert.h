@@ -59,20 +59,25 @@ static void scale_into(void *out, const void *src, size_t count, enum hetccl_typ
 /*
  * Widening, arithmetic and narrowing are loops of their own, over words that stay in the first-level cache:
  * in one loop compilers do part of the arithmetic on the narrow side, in four times as many instructions.
+ * bf16 has no arithmetic to speak of, and is decoded as it is widened.
  */
-static void unpack(loose_u32 *words, const void *src, size_t count, size_t element_bytes)
+static void unpack(loose_u32 *words, const void *src, size_t count, enum hetccl_type type)
 {
     const loose_u8 *src_8 = src;
     const loose_u16 *src_16 = src;
 
-    if (element_bytes == 1) {
+    if (type == HETCCL_BFLOAT16) {
         HETCCL_KERNEL_INDEPENDENT
         for (size_t i = 0; i < count; i++)
-            words[i] = src_8[i];
-    } else {
+            words[i] = bf16_decode(src_16[i]);
+    } else if (type == HETCCL_FLOAT16) {
         HETCCL_KERNEL_INDEPENDENT
         for (size_t i = 0; i < count; i++)
             words[i] = src_16[i];
+    } else {
+        HETCCL_KERNEL_INDEPENDENT
+        for (size_t i = 0; i < count; i++)
+            words[i] = src_8[i];
     }
 }
 
@@ -99,9 +104,7 @@ static void decode_words(loose_u32 *words, size_t count, enum hetccl_type type)
         for (size_t i = 0; i < count; i++)
             words[i] = narrow_decode(words[i], format_f16);
         break;
-    case HETCCL_BFLOAT16:
-        for (size_t i = 0; i < count; i++)
-            words[i] = bf16_decode(words[i]);
+    case HETCCL_BFLOAT16: /* by unpack() */
         break;
     case HETCCL_FLOAT8_E4M3:
         for (size_t i = 0; i < count; i++)

@@ -53,7 +53,7 @@ static const void *fetch(const struct reduction *job, size_t k, size_t first, si
     const void *values = (const unsigned char *)job->srcs[k] + first * job->element_bytes;
 
     if (job->is_narrow) {
-        unpack(room->words, values, count, job->element_bytes);
+        unpack(room->words, values, count, job->type);
         decode_words(room->words, count, job->type);
         values = room->words;
     }

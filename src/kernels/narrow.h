@@ -53,15 +53,17 @@ HETCCL_KERNEL_INLINE uint32_t narrow_decode(uint32_t bits, struct narrow_format 
 {
     uint32_t sign_bit = 1u << (format.bits - 1);
     uint32_t magnitude = bits & (sign_bit - 1);
-    uint32_t one_exponent = (128 - format.bias) << 23;
+    uint32_t sign = bits << (32 - format.bits) & 1u << 31;
+    uint32_t rebias = (127 - format.bias) << 23;
+    uint32_t one_exponent = rebias + (1u << 23);
     uint32_t shifted = magnitude << (23 - format.mantissa_bits);
-    uint32_t normal = shifted + one_exponent - (1u << 23);
     /* A subnormal's mantissa, put behind a one that is then taken away: exact, without f32 subnormals. */
     uint32_t subnormal = f32_to_bits(f32_of_bits(shifted + one_exponent) - f32_of_bits(one_exponent));
-    uint32_t value = pick(magnitude >> format.mantissa_bits == 0, subnormal, normal);
+    /* Once more the bias, and the largest exponent of the type has become f32's. */
+    uint32_t special_bias = pick((int32_t)magnitude > (int32_t)format.first_special - 1, rebias, 0);
+    uint32_t normal = shifted + rebias + special_bias;
+    uint32_t value = pick((int32_t)magnitude > (1 << format.mantissa_bits) - 1, normal, subnormal) | sign;
 
-    value = pick((int32_t)magnitude >= (int32_t)format.first_special, shifted | F32_INFINITY, value);
-    value |= (bits & sign_bit) << (32 - format.bits);
     return format.is_fnuz ? pick(bits == format.nan, F32_CANONICAL_NAN, value) : value;
 }
 
@@ -77,7 +79,7 @@ HETCCL_KERNEL_INLINE uint32_t narrow_encode(uint32_t value, struct narrow_format
     /* Below the smallest normal number: the adder rounds where the magic number's last bit is. */
     uint32_t magic = (128 - format.bias + drop_bits) << 23;
     uint32_t subnormal = f32_to_bits(f32_of_bits(magnitude) + f32_of_bits(magic)) - magic;
-    uint32_t result = pick((int32_t)magnitude < (int32_t)(rebias + (1u << 23)), subnormal, normal);
+    uint32_t result = pick(unlimited > (int32_t)(rebias + (1u << 23)) - 1, normal, subnormal);
     uint32_t sign = value >> (32 - format.bits) & 1u << (format.bits - 1);
 
     sign = format.is_fnuz ? pick(result == 0, 0, sign) : sign;

@@ -42,27 +42,31 @@ static void combine_mine(struct hetccl_planner *p, struct hetccl_span mine,
     hetccl_builder_combine(&p->b, hetccl_place_region(result, mine.start, mine.end), p->inputs, n_islands);
 }
 
+/* Messages first: they leave while this rank waits for those of the others. */
+static void reduce_interval(struct hetccl_planner *p, const struct hetccl_space *space,
+                            const struct hetccl_place *partial, const struct hetccl_place *result)
+{
+    struct hetccl_span mine = part(p, space, p->my_island_in_domain);
+
+    for (uint32_t i = 0; i < p->topo->domains[p->domain].n_islands; i++) {
+        struct hetccl_span theirs = part(p, space, i);
+
+        if (i != p->my_island_in_domain && theirs.start < theirs.end)
+            hetccl_builder_send(&p->b, p->domain_sweep.holders[i],
+                                hetccl_place_region(partial, theirs.start, theirs.end));
+    }
+    if (mine.start < mine.end)
+        combine_mine(p, mine, partial, result);
+}
+
 void hetccl_domain_up(struct hetccl_planner *p, const struct hetccl_space *space,
                       const struct hetccl_place *partial, const struct hetccl_place *result)
 {
-    uint32_t n_islands = p->topo->domains[p->domain].n_islands;
-
-    if (n_islands == 1)
+    if (p->topo->domains[p->domain].n_islands == 1)
         return;
     begin(p, space);
-    while (hetccl_sweep_next(&p->domain_sweep)) {
-        for (uint32_t i = 0; i < n_islands; i++) {
-            struct hetccl_span span = part(p, space, i);
-
-            if (span.start == span.end)
-                continue;
-            if (i == p->my_island_in_domain)
-                combine_mine(p, span, partial, result);
-            else
-                hetccl_builder_send(&p->b, p->domain_sweep.holders[i],
-                                    hetccl_place_region(partial, span.start, span.end));
-        }
-    }
+    while (hetccl_sweep_next(&p->domain_sweep))
+        reduce_interval(p, space, partial, result);
 }
 
 static void exchange_parts(struct hetccl_planner *p, const struct hetccl_space *space,

@@ -44,7 +44,8 @@ static size_t block_end(const struct hetccl_hazards *map, uint32_t block)
     return map->blocks[block]->segments[map->blocks[block]->n_segments - 1].end;
 }
 
-/* The first block that ends after `position`, or n_blocks. Mostly it is the one of the last access or its neighbour. */
+/* The first block that ends after `position`, or n_blocks. Mostly it is the one of the last access or its
+ * neighbour. */
 static uint32_t find_block(struct hetccl_hazards *map, size_t position)
 {
     uint32_t low = 0, high = map->n_blocks;
@@ -76,7 +77,8 @@ static struct place find_place(struct hetccl_hazards *map, size_t position)
 
     if (at.block == map->n_blocks) {
         if (map->n_blocks > 0)
-            at = (struct place){.block = map->n_blocks - 1, .index = map->blocks[map->n_blocks - 1]->n_segments};
+            at = (struct place){.block = map->n_blocks - 1,
+                                .index = map->blocks[map->n_blocks - 1]->n_segments};
         return at;
     }
     while (map->blocks[at.block]->segments[at.index].end <= position)
@@ -184,8 +186,8 @@ static enum hetccl_status split_at(struct hetccl_hazards *map, size_t position)
 }
 
 /*
- * Makes sure that no segment crosses start or end, and finds the first one that ends after start. One search will do
- * when the access covers a segment exactly, or lies where none is.
+ * Makes sure that no segment crosses start or end, and finds the first one that ends after start. One search
+ * will do when the access covers a segment exactly, or lies where none is.
  */
 static enum hetccl_status isolate(struct hetccl_hazards *map, size_t start, size_t end, struct place *at)
 {

@@ -142,21 +142,26 @@ static struct hetccl_span top_part(const struct hetccl_planner *p, uint32_t top)
     return hetccl_cut_span(&interval, p->n_tops, top);
 }
 
+/* What of the present interval a group combines. */
+static struct hetccl_span reduced_part(const struct hetccl_planner *p, bool is_exchange, uint32_t top)
+{
+    return is_exchange ? (struct hetccl_span){p->sweep.start, p->sweep.end} : top_part(p, top);
+}
+
+/* Messages first: they leave while this rank waits for those of the others. */
 static void reduce_interval(struct hetccl_planner *p, bool is_exchange, const struct hetccl_place *partial)
 {
-    for (uint32_t top = 0; top < p->n_tops; top++) {
-        struct hetccl_span span = {.start = p->sweep.start, .end = p->sweep.end};
+    struct hetccl_span mine = reduced_part(p, is_exchange, p->my_top);
 
-        if (!is_exchange)
-            span = top_part(p, top);
-        if (span.start == span.end)
-            continue;
-        if (top == p->my_top)
-            combine_tops(p, span.start, span.end, partial);
-        else
+    for (uint32_t top = 0; top < p->n_tops; top++) {
+        struct hetccl_span span = reduced_part(p, is_exchange, top);
+
+        if (top != p->my_top)
             hetccl_builder_send(&p->b, p->sweep.holders[top],
                                 hetccl_place_region(partial, span.start, span.end));
     }
+    if (mine.start < mine.end)
+        combine_tops(p, mine.start, mine.end, partial);
 }
 
 static void top_reduce(struct hetccl_planner *p, uint32_t chunk, void *algorithm)

@@ -27,8 +27,8 @@ static bool has_shared_domain(const struct hetccl_topo *topo)
 }
 
 /*
- * How many ranks of the largest island share a chunk: a chunk is so large that what one of them carries of it is about
- * chunk_bytes. All-gather and reduce-scatter move a chunk of every rank's block at once.
+ * How many ranks of the largest island share a chunk: a chunk is so large that what one of them carries of it
+ * is about chunk_bytes. All-gather and reduce-scatter move a chunk of every rank's block at once.
  */
 static double share_count(enum hetccl_coll coll, double n_ranks, double largest_island)
 {
@@ -45,7 +45,8 @@ static double share_count(enum hetccl_coll coll, double n_ranks, double largest_
     }
 }
 
-/* Steps and pieces of a chunk grow with islands and ranks: huge communicators get fewer chunks, so that plans stay small. */
+/* Steps and pieces of a chunk grow with islands and ranks: huge communicators get fewer chunks, so that plans
+ * stay small. */
 static size_t chunk_limit(const struct hetccl_topo *topo, enum hetccl_coll coll)
 {
     size_t n_islands = topo->n_islands, limit;

@@ -9,7 +9,7 @@
 enum { MAX_FLAT_RANKS = 64 };
 
 static const char *const coll_names[HETCCL_COLLS] = {
-    "allreduce", "allgather", "reduce_scatter", "broadcast", "reduce",
+    "allreduce", "allgather", "reducescatter", "broadcast", "reduce",
     "alltoall",  "alltoallv", "gather",         "scatter",   "p2p",
 };
 

@@ -129,6 +129,8 @@ class CheckSizes(Tree):
     def test_many_params(self):
         self.write("src/base/many.c", function("", "int a, int b, int c, int d, int e, int f, void (*g)(int, int), int h"))
         self.assert_finds("f() has 8 parameters, at most 7")
+        self.write("src/base/many.c", "int pncclF(int a, int b, int c, int d, int e, int f, int g, int h)\n{\n    return 0;\n}\n")
+        self.assert_clean()
 
     def test_long_functions_everywhere(self):
         self.write("src/base/many.c", function("    x++;\n" * 50) * 5)

@@ -89,7 +89,7 @@ class Result:
         self.code = None
         self.notes = {}
         words = self.stdout.splitlines()[-1].split() if self.stdout.strip() else []
-        if len(words) >= 7:
+        if len(words) >= 7 and words[0].isdigit():
             self.code = int(words[1])
             self.seconds = float(words[2])
             self.fds, self.threads, self.rss = int(words[3]), int(words[4]), int(words[5])
@@ -99,6 +99,7 @@ class Result:
         self.error = found.group(1).strip() if found else ""
 
     def number(self, name):
+        check(name in self.notes, f"no {name} in the result line: {self}")
         return float(self.notes[name])
 
     def __str__(self):
@@ -184,18 +185,19 @@ class Bench:
         return [rank.result() for rank in ranks]
 
     def stacks(self, ranks):
-        """Where the late ranks are, if gdb is here: for the one who reads the failure."""
-        if shutil.which("gdb") is None or os.environ.get("HETCCL_TEST_STACKS") is None:
+        """Where the late ranks are, in a file, if HETCCL_TEST_STACKS names one and gdb is here."""
+        path = os.environ.get("HETCCL_TEST_STACKS")
+        if path is None or shutil.which("gdb") is None:
             return ""
-        texts = []
-        for rank in ranks:
-            if rank.has_ended():
-                continue
-            with contextlib.suppress(subprocess.SubprocessError):
-                texts.append(f"--- rank {rank.rank}\n" + subprocess.run(
-                    ["gdb", "-p", str(rank.pid), "-batch", "-ex", "thread apply all bt 14"], capture_output=True,
-                    text=True, timeout=30).stdout[-6000:])
-        return "\n".join(texts)
+        with open(path, "w", encoding="utf-8") as file:
+            for rank in ranks:
+                if not rank.has_ended():
+                    file.write(f"--- rank {rank.rank}\n")
+                    file.flush()
+                    with contextlib.suppress(subprocess.SubprocessError):
+                        subprocess.run(["gdb", "-p", str(rank.pid), "-batch", "-ex", "thread apply all bt 14"], stdout=file,
+                                       stderr=subprocess.DEVNULL, timeout=30, check=False)
+        return f"stacks are in {path}\n"
 
     def job(self, size, op, timeout=60, expect=SUCCESS, **options):
         """Runs a job to its end and checks every rank's result code (None: don't)."""
@@ -316,6 +318,14 @@ class NetNamespace:
         for address in addresses:
             self.run("ip", "addr", "add", address, "dev", new_name)
         self.run("ip", "link", "set", new_name, "up")
+
+    def wait_for_carrier(self, interface):
+        """The kernel tells of a carrier up to a second late."""
+        for _ in range(300):
+            if "state UP" in self.run("ip", "link", "show", interface).stdout:
+                return
+            time.sleep(0.01)
+        raise Failure(f"{interface} doesn't come up")
 
     def packets(self, interface):
         """Packets received and sent."""

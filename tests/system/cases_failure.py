@@ -5,7 +5,7 @@ import random
 import signal
 import time
 
-from bench import INVALID_USAGE, REMOTE_ERROR, SUCCESS, check
+from bench import INVALID_USAGE, REMOTE_ERROR, SUCCESS, Failure, check
 
 LAYOUTS = {
     "shm": {},
@@ -57,7 +57,7 @@ def case_A15(bench):
             check(result.code == SUCCESS, str(result))
             check(result.number("abort_s") <= 2, f"abort took {result.notes['abort_s']} s")
             check(result.number("call") != SUCCESS, "the call that was aborted says success")
-            check(result.number("threads_left") == 0, f"{result.notes['threads_left']} threads left")
+            check(result.number("threads_left") == 0, f"{env}, {variant}: {result.notes['threads_left']} threads left")
         ranks = bench.start_job(2, "leave", env=env, limit=2000)
         time.sleep(1)
         ranks[1].signal(signal.SIGSTOP)
@@ -75,11 +75,18 @@ def case_A15(bench):
         check(result.number("threads_left") == 0, f"{result.notes['threads_left']} threads left")
 
 
+def disagree(bench, name, env, variant):
+    try:
+        return bench.job(4, "mismatch", env=env, variant=variant, expect=None, timeout=20)
+    except Failure as failure:
+        raise Failure(f"{name}, {variant}: {failure}") from failure
+
+
 def case_A16(bench):
     """Ranks disagree on count, type, operation, root, or collective."""
     for name, env in LAYOUTS.items():
         for variant in ("count", "one", "type", "op", "root", "kind"):
-            results = bench.job(4, "mismatch", env=env, variant=variant, expect=None, timeout=20)
+            results = disagree(bench, name, env, variant)
             for result in results:
                 check(result.code == INVALID_USAGE, f"{name}, {variant}: not ncclInvalidUsage: {result}")
                 check(result.number("call_s") <= 10, f"{name}, {variant}: seen after {result.notes['call_s']} s")
@@ -87,6 +94,6 @@ def case_A16(bench):
                 for word in {"count": ("256000", "512000"), "type": ("float32", "bfloat16"), "op": ("sum", "max"),
                              "kind": ("allreduce", "broadcast"), "root": ("root",), "one": ()}[variant]:
                     check(word in result.error, f"{name}, {variant}: no {word} in {result.error!r}")
-        results = bench.job(4, "mismatch", env=env, variant="extra", expect=None, timeout=20)
+        results = disagree(bench, name, env, "extra")
         check(results[0].code != SUCCESS and results[0].number("call_s") <= 10,
               f"{name}: the call that only rank 0 made ends as {results[0]}")

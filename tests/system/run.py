@@ -68,13 +68,15 @@ def run_case(name, function, options):
             if os.environ.get(INSIDE) is not None:
                 bench.command("ip", "link", "set", "lo", "up")
             function(bench)
-    except Failure as failure:
+    except (Failure, OSError, subprocess.SubprocessError) as failure:
         outcome, text = "failed", str(failure)
     except Skip as skip:
         outcome, text = "skipped", SKIP_REASONS[skip.args[0]]
     finally:
         bench.close()
-    print(f"{name}: {outcome} in {time.monotonic() - start:.1f} s{': ' if text else ''}{text}", flush=True)
+    if os.environ.get(INSIDE) is None or outcome != "passed":
+        print(f"{name}: {outcome} in {time.monotonic() - start:.1f} s{': ' if text else ''}{text}",
+              flush=True)
     return outcome
 
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static size_t board_bytes(uint32_t n_ranks)
@@ -73,6 +74,14 @@ void hetccl_board_say(struct hetccl_board_slot *slot, const char *format, ...)
     hetccl_board_beat(slot);
 }
 
+static unsigned long now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long)now.tv_sec * 1000000000ul + (unsigned long)now.tv_nsec;
+}
+
 void hetccl_board_fail(struct hetccl_board_slot *slot, const char *format, ...)
 {
     va_list args;
@@ -80,6 +89,7 @@ void hetccl_board_fail(struct hetccl_board_slot *slot, const char *format, ...)
     va_start(args, format);
     if (slot != NULL) {
         (void)vsnprintf(slot->error, sizeof(slot->error), format, args);
+        atomic_store_explicit(&slot->failed_at_ns, now_ns(), memory_order_release);
     } else {
         (void)fputs("hetccl perf: ", stderr);
         (void)vfprintf(stderr, format, args);

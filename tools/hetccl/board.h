@@ -20,6 +20,7 @@ enum { HETCCL_BOARD_TEXT_BYTES = 128, HETCCL_BOARD_ERROR_BYTES = 1100 };
 struct hetccl_board_slot {
     atomic_ulong beats;                   /* grows while the rank gets on */
     char doing[HETCCL_BOARD_TEXT_BYTES];  /* "allreduce 1048576 elements" */
+    atomic_ulong failed_at_ns;            /* CLOCK_MONOTONIC; 0 while the rank has not failed */
     char error[HETCCL_BOARD_ERROR_BYTES]; /* why the rank gave up; "" while it did not */
 };
 

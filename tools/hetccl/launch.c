@@ -113,11 +113,19 @@ static void kill_ranks(struct launch *launch)
             (void)waitpid(launch->pids[rank], NULL, 0);
 }
 
-/* A rank that died tells more than one that was left in the lurch and says so. */
+/* A rank that died tells more than one that was left in the lurch and says so; of those that say why, the
+ * first. */
 static bool is_better_culprit(const struct launch *launch, uint32_t rank)
 {
-    return launch->culprit == UINT32_MAX ||
-           (WIFSIGNALED(launch->statuses[rank]) && !WIFSIGNALED(launch->statuses[launch->culprit]));
+    const struct hetccl_board_slot *slots = launch->board->slots;
+    unsigned long then;
+    unsigned long now;
+
+    if (launch->culprit == UINT32_MAX || WIFSIGNALED(launch->statuses[rank]))
+        return launch->culprit == UINT32_MAX || !WIFSIGNALED(launch->statuses[launch->culprit]);
+    then = atomic_load_explicit(&slots[launch->culprit].failed_at_ns, memory_order_acquire);
+    now = atomic_load_explicit(&slots[rank].failed_at_ns, memory_order_acquire);
+    return !WIFSIGNALED(launch->statuses[launch->culprit]) && now != 0 && (then == 0 || now < then);
 }
 
 static void collect_ended(struct launch *launch)

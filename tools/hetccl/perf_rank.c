@@ -233,12 +233,15 @@ static bool run_row(struct session *session, struct hetccl_perf_row *row)
     return true;
 }
 
-/* From 0 the next size is one element; every other one is the factor times larger. */
+/* From 0 the next size is one element; every other one is the factor times larger, and the last one is the
+ * largest. */
 static size_t next_size(const struct hetccl_perf_options *options, size_t size, size_t element_bytes)
 {
-    if (size == 0)
-        return element_bytes;
-    return size > SIZE_MAX / options->factor ? SIZE_MAX : size * options->factor;
+    size_t next = size == 0 ? element_bytes : size * options->factor;
+
+    if (size >= options->max_bytes)
+        return SIZE_MAX;
+    return next > options->max_bytes || next < size ? options->max_bytes : next;
 }
 
 static size_t count_of_size(const struct session *session, enum hetccl_trial_kind kind, size_t size,

@@ -29,6 +29,7 @@ struct hetccl_doorbell;
 enum {
     HETCCL_SHM_LAYOUT_MAGIC = 0x48434c31, /* "HCL1": changes with every change of the structs below */
     HETCCL_SHM_SMALL_BYTES = 16,
+    HETCCL_SHM_STREAMED_BYTES = 2048, /* fragments from here on are stored past the caches */
     HETCCL_SHM_MIN_SLOTS = 2,
     HETCCL_SHM_MAX_SLOT_BYTES = 1 << 30,
 };
@@ -104,6 +105,9 @@ static inline bool hetccl_shm_has_arrived(const struct hetccl_shm_link *shm)
 {
     return atomic_load_explicit(&shm->in.next->published, memory_order_acquire) == shm->in.position + 1;
 }
+
+/* Copies a fragment into a slot (copy.c); ordered before a release store that follows. */
+void hetccl_shm_copy_to_slot(unsigned char *slot, const unsigned char *memory, size_t bytes);
 
 /* Fails the link: a value read from shared memory can't be. */
 enum hetccl_status hetccl_shm_fail_damaged(struct hetccl_shm_link *shm, const char *what, uint64_t value);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link/shm/internal.h"
 
-#include <string.h>
-
 #include "base/doorbell.h"
 
 /* HETCCL_OK when a slot is free, HETCCL_AGAIN when none is. */
@@ -31,9 +29,8 @@ static void send_fragment(struct hetccl_shm_link *shm, struct hetccl_link_reques
     slot->tag = request->tag;
     slot->bytes_total = request->bytes_total;
     atomic_store_explicit(&slot->fragment_bytes, (unsigned)bytes, memory_order_relaxed);
-    if (bytes > 0)
-        memcpy(hetccl_shm_fragment_of(slot, bytes),
-               (const unsigned char *)request->memory + request->bytes_done, bytes);
+    hetccl_shm_copy_to_slot(hetccl_shm_fragment_of(slot, bytes),
+                            (const unsigned char *)request->memory + request->bytes_done, bytes);
     out->position++;
     atomic_store_explicit(&slot->published, out->position, memory_order_release);
     hetccl_doorbell_ring(shm->peer_doorbell);

@@ -14,6 +14,7 @@
 
 #include "base/time.h"
 #include "bootstrap/endpoint.h"
+#include "bootstrap/root.h"
 
 static atomic_int n_failures;
 
@@ -134,6 +135,18 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
+/* A root that has failed stays for those that come late; here nobody comes any more. */
+static void forget_root(const uint8_t *id)
+{
+    struct hetccl_endpoint *endpoint = hetccl_endpoint_find();
+    struct hetccl_wire_unique_id decoded;
+
+    hetccl_endpoint_lock(endpoint);
+    if (endpoint->state == HETCCL_ENDPOINT_RUNNING && hetccl_wire_unique_id_decode(id, &decoded))
+        hetccl_root_forget(endpoint, decoded.job_id);
+    hetccl_endpoint_unlock(endpoint);
+}
+
 int team_run_threads(uint32_t n_ranks, const struct hetccl_config *config, team_body *body, void *arg)
 {
     static struct thread_arg threads[TEAM_MAX_RANKS];
@@ -152,6 +165,7 @@ int team_run_threads(uint32_t n_ranks, const struct hetccl_config *config, team_
     }
     for (uint32_t i = 0; i < n_ranks; i++)
         pthread_join(handles[i], NULL);
+    forget_root(id);
     return team_failures() - before;
 }
 

@@ -368,18 +368,21 @@ static void test_split(void **state)
     assert_int_equal(take_failures(), 0);
 }
 
-/* Rank 1 calls for another count than the others. */
+/*
+ * Rank 1 calls for another count than the others. A rank whose init has not returned yet when the others find
+ * out gets the same error from it.
+ */
 static void mismatch_body(struct rank_context *c)
 {
     size_t count = c->rank == 1 ? 200 : 100;
     int32_t *send = make_filled(c->rank, 200);
     struct hetccl_call call = {
         .coll = HETCCL_ALLREDUCE, .send = send, .recv = send, .count = count, .type = HETCCL_INT32};
+    enum hetccl_status status = c->init_status == HETCCL_OK ? run(c->comm, &call) : c->init_status;
+    const char *text = c->init_status == HETCCL_OK ? hetccl_last_error_thread() : c->init_text;
 
-    CHECK(c->init_status == HETCCL_OK);
-    CHECK(run(c->comm, &call) == HETCCL_ERR_USAGE);
-    CHECK(strstr(hetccl_last_error_thread(), "100") != NULL &&
-          strstr(hetccl_last_error_thread(), "200") != NULL);
+    CHECK(status == HETCCL_ERR_USAGE);
+    CHECK(strstr(text, "100") != NULL && strstr(text, "200") != NULL);
     CHECK(hetccl_comm_async_state(c->comm) == HETCCL_ERR_USAGE);
     free(send);
 }

@@ -58,7 +58,7 @@ static void wait_asleep(struct island_rank *self, enum hetccl_status *status)
 
     *status = self->engine->ops->progress(self->engine, &moved);
     hetccl_doorbell_wait(self->doorbell, value,
-                         *status != HETCCL_AGAIN || moved ? 0 : 2ull * HETCCL_NS_PER_S);
+                         *status != HETCCL_AGAIN || moved ? 0 : (uint64_t)ISLAND_WAIT_S * HETCCL_NS_PER_S);
 }
 
 enum hetccl_status island_do(struct island_rank *self, const struct hetccl_engine_op *op)

@@ -14,7 +14,7 @@
 
 #include "engine/engine.h"
 
-enum { ISLAND_MAX_RANKS = 192, ISLAND_TEXT_BYTES = 1400 };
+enum { ISLAND_MAX_RANKS = 192, ISLAND_TEXT_BYTES = 1400, ISLAND_WAIT_S = 4 };
 
 struct island_rank {
     uint32_t rank, n_ranks;

@@ -9,7 +9,13 @@
 #include "base/time.h"
 #include "cases.h"
 
-enum { ALL_KINDS = HETCCL_ENGINE_ALLTOALL + 1, TINY_SLOT = 4096, MIDDLE_SLOT = 64 << 10 };
+enum {
+    ALL_KINDS = HETCCL_ENGINE_ALLTOALL + 1,
+    TINY_SLOT = 4096,
+    MIDDLE_SLOT = 64 << 10,
+    STREAMED = (4 << 20) + 12345,
+    TWO_PHASES = 9001, /* two bytes each: too many for every rank to reduce all */
+};
 
 static bool can_cut(enum hetccl_engine_op_kind kind, enum case_cut cut)
 {
@@ -92,12 +98,32 @@ static int body_large(struct island_rank *self)
     return 0;
 }
 
+/* Large enough to be written around the caches, to places of any alignment. */
+static int body_streaming(struct island_rank *self)
+{
+    uint64_t sequence = 0;
+
+    for (int kind = 0; kind < ALL_KINDS; kind++)
+        for (int is_in_place = 0; is_in_place < 2; is_in_place++) {
+            struct case_spec spec = {.kind = kind,
+                                     .type = HETCCL_UINT8,
+                                     .count = kind == HETCCL_ENGINE_ALLREDUCE ? STREAMED
+                                                                              : STREAMED / self->n_ranks,
+                                     .is_in_place = is_in_place != 0,
+                                     .sequence = ++sequence};
+
+            if (case_run(self, &spec) != 0)
+                return 1;
+        }
+    return 0;
+}
+
 /* Small and large by turns, so that both rings of slots are used at every phase of the tick count. */
 static int body_alternating(struct island_rank *self)
 {
     uint64_t shared = 42;
 
-    for (uint64_t i = 1; i <= 400; i++) {
+    for (uint64_t i = 1; i <= 250; i++) {
         struct case_spec spec = {.type = HETCCL_INT32, .sequence = i, .is_skewed = true};
 
         spec.kind = island_random(&shared, ALL_KINDS);
@@ -151,6 +177,12 @@ static void test_larger_than_slots(void **state)
     run(4, MIDDLE_SLOT, false, body_large);
 }
 
+static void test_larger_than_caches(void **state)
+{
+    run(2, MIDDLE_SLOT, true, body_streaming);
+    run(3, MIDDLE_SLOT, false, body_streaming);
+}
+
 static void test_small_and_large_alternating(void **state)
 {
     run(2, TINY_SLOT, true, body_alternating);
@@ -163,10 +195,12 @@ static int body_many(struct island_rank *self)
     uint64_t sequence = 0;
 
     for (int kind = 0; kind < 3; kind++)
-        for (int variant = 0; variant < 4; variant++) {
+        for (int variant = self->n_ranks > 100 ? 2 : 0; variant < 4; variant++) {
             struct case_spec spec = {.kind = kind,
                                      .type = HETCCL_BFLOAT16,
-                                     .count = variant < 2 ? 3 : 700,
+                                     .count = variant < 2                       ? 3
+                                              : kind == HETCCL_ENGINE_ALLREDUCE ? TWO_PHASES
+                                                                                : 200,
                                      .is_in_place = variant % 2 != 0,
                                      .is_raw = variant % 2 == 0,
                                      .sequence = ++sequence};
@@ -190,6 +224,7 @@ int main(void)
         cmocka_unit_test(test_shapes_as_processes),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_larger_than_slots),
+        cmocka_unit_test(test_larger_than_caches),
         cmocka_unit_test(test_small_and_large_alternating),
         cmocka_unit_test(test_many_ranks),
     };

@@ -14,19 +14,20 @@
 
 enum { MAX_PAIRS = 1 << 18 };
 
-static unsigned char left[MAX_PAIRS * 2], right[MAX_PAIRS * 2], result[MAX_PAIRS * 2];
-static uint64_t wanted[MAX_PAIRS];
+static unsigned char left[MAX_PAIRS * 2], right[MAX_PAIRS * 2], result[MAX_PAIRS * 2], wanted[MAX_PAIRS * 2];
 
 static void check_result(enum hetccl_type type, enum hetccl_red red, size_t count, const char *variant)
 {
+    if (memcmp(result, wanted, count * reference_type_bits(type) / 8) == 0)
+        return;
     for (size_t i = 0; i < count; i++) {
-        uint64_t got = element_get(result, i, type);
+        uint64_t got = element_get(result, i, type), want = element_get(wanted, i, type);
 
-        if (got != wanted[i])
+        if (got != want)
             fail_msg("%s %s %s of 0x%llx and 0x%llx is 0x%llx, not 0x%llx", variant, hetccl_type_name(type),
                      hetccl_red_name(red), (unsigned long long)element_get(left, i, type),
                      (unsigned long long)element_get(right, i, type), (unsigned long long)got,
-                     (unsigned long long)wanted[i]);
+                     (unsigned long long)want);
     }
 }
 
@@ -37,7 +38,7 @@ static void check_pairs(enum hetccl_type type, enum hetccl_red red, size_t count
     for (size_t i = 0; i < count; i++) {
         const uint64_t inputs[] = {element_get(left, i, type), element_get(right, i, type)};
 
-        wanted[i] = reference_reduce(type, red, inputs, NULL, 2);
+        element_set(wanted, i, type, reference_reduce(type, red, inputs, NULL, 2));
     }
     for (size_t v = 0; hetccl_kernel_variant_at(v) != NULL; v++) {
         const struct hetccl_kernel_variant *variant = hetccl_kernel_variant_at(v);

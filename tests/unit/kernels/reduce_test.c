@@ -13,6 +13,18 @@
 #include "kernels/variants.h"
 #include "reference.h"
 
+/* Under the thread sanitizer, which has little to find here and takes 50 times as long, fewer alignments. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+enum { SHIFT_STEP = 13 };
+#else
+enum { SHIFT_STEP = 1 };
+#endif
+
 enum {
     MAX_SRCS = 8,
     SMALL_COUNT = 67,
@@ -74,6 +86,8 @@ static void scenario_solve(struct scenario *scenario)
 static void check_equal(const struct scenario *scenario, const unsigned char *got, size_t count,
                         const char *what)
 {
+    if (memcmp(got, scenario->wanted, count * reference_type_bits(scenario->type) / 8) == 0)
+        return;
     for (size_t i = 0; i < count; i++) {
         uint64_t have = element_get(got, i, scenario->type),
                  want = element_get(scenario->wanted, i, scenario->type);
@@ -152,7 +166,7 @@ static void for_each_reduction(size_t count, void (*check)(const struct scenario
 
 static void check_small(const struct scenario *scenario, const char *what)
 {
-    for (size_t shift = 0; shift < 16; shift++)
+    for (size_t shift = 0; shift < 16; shift += SHIFT_STEP)
         check_alignment(scenario, shift, what);
 }
 
