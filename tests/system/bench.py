@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ WRONG = 100
 # A test may be skipped for these reasons and no other.
 SKIP_REASONS = {
     "namespaces": "this kernel or container allows no network and mount namespaces",
-    "memory": "less than 7 GiB of memory are free",
+    "memory": "less than 7 GiB of memory are free, or a sanitizer takes more",
     "cuda-header": "NVIDIA's nccl.h and cuda_runtime.h are not on this machine",
 }
 
@@ -118,6 +119,22 @@ class Bench:
         self.tmp = tempfile.mkdtemp(prefix="hetccl-test-")
         self.jobs = 0
         self.helpers = []
+        self.sanitizer = self.find_sanitizer()
+        # How much slower everything may be.
+        self.slowness = {"none": 1, "thread": 8}.get(self.sanitizer, 4)
+
+    def find_sanitizer(self):
+        """What the build folder was configured with: none, thread, address,undefined ..."""
+        with open(os.path.join(self.build, "meson-info/intro-buildoptions.json"), encoding="utf-8") as file:
+            return next((option["value"] for option in json.load(file) if option["name"] == "b_sanitize"), "none")
+
+    def seconds(self, limit):
+        """A time limit of a case, with what a sanitizer costs."""
+        return limit * self.slowness
+
+    def check_bytes(self, n_bytes, limit, text):
+        """A memory limit of a case; sanitizers keep books of their own, so that it says nothing there."""
+        check(self.sanitizer != "none" or n_bytes < limit, f"{text}: {n_bytes:.0f} bytes, limit {limit}")
 
     def close(self):
         self.kill_all()
@@ -138,6 +155,8 @@ class Bench:
         """The caller's environment without settings of the library, plus the device and what the test wants."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("HETCCL_", "NCCL_", "RCCL_"))}
         env["HETCCL_DEVICE"] = "host"
+        for name, more in (("ASAN_OPTIONS", "verify_asan_link_order=0"), ("TSAN_OPTIONS", "die_after_fork=0")):
+            env[name] = ":".join(filter(None, (env.get(name), more)))
         env.update(extra or {})
         return {k: v for k, v in env.items() if v is not None}
 
@@ -169,7 +188,7 @@ class Bench:
 
     def wait(self, ranks, timeout):
         """Waits for all; whoever is not through in time is killed and is a failure."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + self.seconds(timeout)
         while not all([rank.has_ended() for rank in ranks]):
             if time.monotonic() > deadline:
                 late = [rank.rank for rank in ranks if not rank.has_ended()]
@@ -178,7 +197,7 @@ class Bench:
                     rank.signal(signal.SIGKILL)
                     rank.process.wait()
                     rank.has_ended()
-                raise Failure(f"hang: ranks {late} not through after {timeout} s\n" + stacks +
+                raise Failure(f"hang: ranks {late} not through after {self.seconds(timeout)} s\n" + stacks +
                               "\n".join(str(rank.result()) for rank in ranks))
             time.sleep(0.01)
         self.running = [rank for rank in self.running if rank not in ranks]
@@ -236,7 +255,7 @@ class Bench:
     # --- the machine ---
 
     def command(self, *words, timeout=60, env=None, status=0):
-        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, env=env, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=self.seconds(timeout), env=env, check=False)
         check(status is None or done.returncode == status,
               f"{' '.join(words[-12:])} gave {done.returncode}: {done.stdout[-500:]} {done.stderr[-1500:]}")
         return done

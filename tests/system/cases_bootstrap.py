@@ -56,9 +56,9 @@ def case_A07(bench):
     check(n_visits > 10, f"only {n_visits} visits")
     for result in results:
         check(result.code == SUCCESS, str(result))
-        check(result.wall_s <= quiet_s + 1, f"{result.wall_s - quiet_s:.1f} s slower than undisturbed: {result}")
+        check(result.wall_s <= quiet_s + bench.seconds(1), f"{result.wall_s - quiet_s:.1f} s slower than undisturbed: {result}")
     for rank, bytes_before in before.items():
-        check(most[rank] - bytes_before < 10 << 20, f"rank {rank} grew by {most[rank] - bytes_before} bytes")
+        bench.check_bytes(most[rank] - bytes_before, 10 << 20, f"rank {rank} grew")
     bench.say(f"{n_visits} visits")
 
 
@@ -88,7 +88,7 @@ def case_A08(bench):
     results = bench.job(4, "allreduce", skip_ranks=[2], env={"HETCCL_INIT_TIMEOUT_S": "5"}, expect=None, timeout=20)
     for result in results:
         check(result.code != SUCCESS, f"succeeded without rank 2: {result}")
-        check(4.5 <= result.wall_s <= 8.5, f"fails after {result.wall_s:.1f} s: {result}")
+        check(4.5 <= result.wall_s <= 5 + bench.seconds(3.5), f"fails after {result.wall_s:.1f} s: {result}")
         check("missing" in result.error and "rank 2" in result.error, f"doesn't name rank 2: {result}")
 
 
@@ -114,30 +114,62 @@ def case_A09(bench):
     time.sleep(0.5)
     intruder = bench.start(2, 4, "allreduce", kept, {**env, "HETCCL_INIT_TIMEOUT_S": "30"})
     (result,) = bench.wait([intruder], 15)
-    check(result.code != SUCCESS and result.wall_s <= 10, f"the intruder: {result}")
+    check(result.code != SUCCESS and result.wall_s <= bench.seconds(10), f"the intruder: {result}")
     check("another run" in result.error, f"the text doesn't say that the id is another run's: {result}")
     for result in bench.wait(ranks, 30):
         check(result.code == SUCCESS, f"the running job was disturbed: {result}")
 
 
+def record_hello(bench):
+    """What a rank says first to whoever listens at the root's address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(bench.seconds(5))
+        rank = bench.start(1, 2, "allreduce", None, {"NCCL_COMM_ID": "127.0.0.1:%d" % server.getsockname()[1]})
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(1)
+            hello = connection.recv(65536)
+    rank.signal(signal.SIGKILL)
+    bench.wait([rank], 5)
+    check(len(hello) > 16, f"a hello of {len(hello)} bytes")
+    return hello
+
+
+def mutate(hello, generator):
+    """A hello with some fields changed to what breaks decoders, perhaps cut short or with something behind it."""
+    record = bytearray(hello)
+    for _ in range(generator.randint(1, 3)):
+        value = generator.choice((0, 1, 2**31, 2**32 - 1, 2**63, 2**64 - 1, 3, generator.getrandbits(64)))
+        field = value.to_bytes(8, "little")[:generator.choice((1, 2, 4, 8))]
+        at = generator.randrange(len(record))
+        record[at:at + len(field)] = field
+    how = generator.randrange(4)
+    if how == 0:
+        del record[generator.randrange(len(record)):]
+    elif how == 1:
+        record += generator.randbytes(generator.randrange(4096))
+    return bytes(record)
+
+
 def case_A10(bench):
     """Open to the world: listeners at one address, and hostile first messages."""
-    ranks = [bench.start(rank, 3, "allreduce", idfile, delay_ms=2500 if rank == 2 else 0)
-             for idfile in [bench.new_idfile()] for rank in range(3)]
+    hello = record_hello(bench)
+    idfile = bench.new_idfile()
+    ranks = [bench.start(rank, 3, "allreduce", idfile) for rank in range(2)]
     time.sleep(0.6)
-    entries = set().union(*[listeners_of(rank.pid) for rank in ranks])
+    entries = sorted(set().union(*[listeners_of(rank.pid) for rank in ranks]))
     check(entries, "no listener was seen")
     check(not any(set(address) == {"0"} for address, _ in entries), f"a listener on all addresses: {entries}")
     before = rss_of(ranks[0].pid)
-    generator = random.Random(3)
-    for number in range(bench.scaled(600, 10000)):
-        head = generator.choice((b"HetCCL", b"HETC", b"hccl", b""))
-        length = generator.choice((0, 1, 2**31, 2**63, 2**64 - 1, 128))
-        body = head + struct.pack("<QiQ", length, generator.choice((-1, 3, 2**31 - 1)), length) + generator.randbytes(number % 200)
-        address = listener_address(generator.choice(sorted(entries)))
-        with contextlib.suppress(OSError), socket.create_connection(address, 1) as visitor:
-            visitor.sendall(body)
-    grown = rss_of(ranks[0].pid) - before
-    check(grown < 10 << 20, f"rank 0 grew by {grown} bytes")
+    generator = random.Random(10)
+    for _ in range(bench.scaled(1500, 10000)):
+        with contextlib.suppress(OSError), socket.create_connection(listener_address(generator.choice(entries)), 1) as visitor:
+            visitor.sendall(mutate(hello, generator))
+            visitor.settimeout(0.001)
+            visitor.recv(4096)
+    bench.check_bytes(rss_of(ranks[0].pid) - before, 10 << 20, "rank 0 grew")
+    check(not any([rank.has_ended() for rank in ranks]), "a rank ended: " +
+          str([str(rank.result()) for rank in ranks if rank.has_ended()]))
+    ranks.append(bench.start(2, 3, "allreduce", idfile))
     for result in bench.wait(ranks, 30):
         check(result.code == SUCCESS, str(result))

@@ -27,7 +27,7 @@ def kill_one(bench, env, generator, op, **options):
             continue
         bench.check_sane(result)
         check(result.code == REMOTE_ERROR, f"not ncclRemoteError: {result}")
-        check(result.ended - killed <= 10, f"left {result.ended - killed:.1f} s after the death: {result}")
+        check(result.ended - killed <= bench.seconds(10), f"left {result.ended - killed:.1f} s after the death: {result}")
         check("rank 2" in result.error, f"doesn't name rank 2: {result}")
         bench.check_talk(result)
 
@@ -55,7 +55,7 @@ def case_A15(bench):
             ranks[1].signal(signal.SIGCONT)
             bench.wait(ranks[1:], 10)
             check(result.code == SUCCESS, str(result))
-            check(result.number("abort_s") <= 2, f"abort took {result.notes['abort_s']} s")
+            check(result.number("abort_s") <= bench.seconds(2), f"abort took {result.notes['abort_s']} s")
             check(result.number("call") != SUCCESS, "the call that was aborted says success")
             check(result.number("threads_left") == 0, f"{env}, {variant}: {result.notes['threads_left']} threads left")
         ranks = bench.start_job(2, "leave", env=env, limit=2000)
@@ -66,12 +66,12 @@ def case_A15(bench):
         ranks[1].signal(signal.SIGCONT)
         bench.wait(ranks[1:], 10)
         check(result.status == 0, f"exit status {result.status}")
-        check(result.ended - result.number("leaving_at") <= 2, "exit took more than 2 s")
+        check(result.ended - result.number("leaving_at") <= bench.seconds(2), "exit took more than 2 s")
     results = bench.wait(bench.start_job(3, "abort-init", skip_ranks=[1, 2], limit=500), 15)
     results += bench.wait(bench.start_job(3, "abort-init", skip_ranks=[1], limit=800), 15)
     for result in results:
         check(result.code == SUCCESS, str(result))
-        check(result.number("abort_s") <= 2, f"abort of an init took {result.notes['abort_s']} s")
+        check(result.number("abort_s") <= bench.seconds(2), f"abort of an init took {result.notes['abort_s']} s")
         check(result.number("threads_left") == 0, f"{result.notes['threads_left']} threads left")
 
 
@@ -89,11 +89,11 @@ def case_A16(bench):
             results = disagree(bench, name, env, variant)
             for result in results:
                 check(result.code == INVALID_USAGE, f"{name}, {variant}: not ncclInvalidUsage: {result}")
-                check(result.number("call_s") <= 10, f"{name}, {variant}: seen after {result.notes['call_s']} s")
+                check(result.number("call_s") <= bench.seconds(10), f"{name}, {variant}: seen after {result.notes['call_s']} s")
                 check("rank" in result.error, f"{name}, {variant}: no rank named: {result}")
                 for word in {"count": ("256000", "512000"), "type": ("float32", "bfloat16"), "op": ("sum", "max"),
                              "kind": ("allreduce", "broadcast"), "root": ("root",), "one": ()}[variant]:
                     check(word in result.error, f"{name}, {variant}: no {word} in {result.error!r}")
         results = disagree(bench, name, env, "extra")
-        check(results[0].code != SUCCESS and results[0].number("call_s") <= 10,
+        check(results[0].code != SUCCESS and results[0].number("call_s") <= bench.seconds(10),
               f"{name}: the call that only rank 0 made ends as {results[0]}")

@@ -4,8 +4,11 @@
 import json
 import os
 import re
+import signal
+import subprocess
+import time
 
-from bench import Skip, check
+from bench import Failure, Skip, check, die_with_parent, free_port
 
 PERF = ["--islands", "nvidia:2,amd:3", "--order", "interleaved", "-b", "0", "-w", "1", "-i", "2"]
 
@@ -51,7 +54,7 @@ def case_perf(bench):
 
 
 def case_perf_bad_input(bench):
-    """Bad options: one line on stderr, exit status 2; a dead rank: its name, exit status 1."""
+    """Bad options: one line on stderr, exit status 2; a bad setting: the rank's error, exit status 1."""
     for words in (["perf"], ["perf", "allredoos"], ["perf", "allreduce", "-n", "0"], ["perf", "allreduce", "-b", "x"],
                   ["perf", "allreduce", "-b", "8", "-e", "4"], ["perf", "allreduce", "-f", "1"],
                   ["perf", "allreduce", "-d", "float99"], ["perf", "allreduce", "-o", "plus"],
@@ -66,6 +69,75 @@ def case_perf_bad_input(bench):
         check(done.stdout == "", f"{words}: {done.stdout!r}")
     done = bench.run_hetccl("perf", "allreduce", "-n", "2", "-e", "1K", status=1, env={"HETCCL_SOCKET_IFNAME": "eth99"})
     check("eth99" in done.stderr and len(done.stderr.splitlines()) == 1, f"a bad setting: {done.stderr!r}")
+
+
+def start_perf(bench, *words, env=None):
+    return subprocess.Popen([bench.hetccl, "perf", *words], env=bench.environment(env), stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+
+
+def rank_pids(process, n):
+    """The ranks that a perf has started, by rank."""
+    for _ in range(500):
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            pids = [int(word) for word in file.read().split()]
+        if len(pids) == n:
+            return sorted(pids)
+        time.sleep(0.01)
+    raise Failure(f"{n} ranks were not started")
+
+
+def check_perf_failure(process, timeout, *words):
+    try:
+        _, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired as late:
+        process.kill()
+        raise Failure(f"hetccl perf hangs: {words}") from late
+    check(process.returncode == 1, f"exit status {process.returncode}: {stderr!r}")
+    for word in words:
+        check(word in stderr, f"no {word!r} in {stderr!r}")
+
+
+def case_perf_failure(bench):
+    """A rank that dies or hangs: who and how, the rest is killed, exit status 1."""
+    for number, words in ((signal.SIGKILL, ("rank 2", "Killed")), (signal.SIGSEGV, ("rank 2", "Segmentation"))):
+        process = start_perf(bench, "allreduce", "-n", "4", "-i", "100000", "--islands", "nvidia:2,amd:2")
+        pids = rank_pids(process, 4)
+        time.sleep(0.5)
+        os.kill(pids[2], number)
+        check_perf_failure(process, bench.seconds(30), *words)
+        check(not any(os.path.exists(f"/proc/{pid}") for pid in pids), "a rank was left behind")
+    process = start_perf(bench, "allreduce", "-n", "3", "-i", "100000", "--timeout", "2")
+    pids = rank_pids(process, 3)
+    time.sleep(0.5)
+    os.kill(pids[1], signal.SIGSTOP)
+    check_perf_failure(process, bench.seconds(30), "no progress", "rank 1", "allreduce")
+    # The parent's death is the ranks' death.
+    process = start_perf(bench, "allreduce", "-n", "2", "-i", "100000")
+    pids = rank_pids(process, 2)
+    process.kill()
+    process.communicate()
+    time.sleep(0.3)
+    check(not any(os.path.exists(f"/proc/{pid}/exe") for pid in pids), "a rank outlived the parent")
+
+
+def case_perf_launched(bench):
+    """As a rank of torchrun, of mpirun with a file, of srun with NCCL_COMM_ID."""
+    launchers = (
+        ({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port() - 1)}, "RANK", "WORLD_SIZE", ()),
+        ({}, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ("--id-file", os.path.join(bench.tmp, "perf-id"))),
+        ({"NCCL_COMM_ID": f"127.0.0.1:{free_port()}"}, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", ()),
+    )
+    for env, rank_name, size_name, words in launchers:
+        ranks = [start_perf(bench, "allreduce", "--islands", "nvidia:1,amd:2", "-e", "64K", *words,
+                            env={**env, rank_name: str(rank), size_name: "3"}) for rank in range(3)]
+        for rank, process in enumerate(ranks):
+            stdout, stderr = process.communicate(timeout=bench.seconds(60))
+            check(process.returncode == 0 and stderr == "", f"{rank_name}, rank {rank}: {process.returncode} {stderr!r}")
+            check((stdout == "") == (rank != 0), f"{rank_name}, rank {rank} printed {stdout[:200]!r}")
+            check(rank != 0 or "3 ranks, 2 islands" in stdout, f"{rank_name}: {stdout[:300]}")
+    lost = start_perf(bench, "allreduce", env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"})
+    check_perf_failure(lost, bench.seconds(10), "NCCL_COMM_ID", "--id-file")
 
 
 def case_plan_info(bench):

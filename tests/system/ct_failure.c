@@ -66,7 +66,8 @@ int ct_scenario_abort(struct ct *ct)
         is_done = is_done || aborters[i].result == ncclSuccess; /* the second may find it gone */
     }
     ct_sleep_ms(100);
-    ct_note(ct, " abort_s=%.3f call=%d threads_left=%ld", worst, (int)result, ct_count_threads() - 1);
+    ct_note(ct, " abort_s=%.3f call=%d threads_left=%ld", worst, (int)result,
+            ct_count_threads() - ct->threads_at_start);
     return is_done ? CT_OK : ct_fail(ct, (int)aborters[0].result, "ncclCommAbort failed");
 }
 
@@ -91,7 +92,7 @@ int ct_scenario_abort_init(struct ct *ct)
     result = ncclCommAbort(comm);
     ct_note(ct, " abort_s=%.3f", ct_now_s() - start);
     ct_sleep_ms(100);
-    ct_note(ct, " threads_left=%ld", ct_count_threads() - 1);
+    ct_note(ct, " threads_left=%ld", ct_count_threads() - ct->threads_at_start);
     return result == ncclSuccess ? CT_OK : ct_fail_call(ct, "ncclCommAbort", result);
 }
 
@@ -152,7 +153,8 @@ int ct_scenario_mismatch(struct ct *ct)
         result = differ(ct, variant, data, is_odd);
     if (result == ncclSuccess && is_odd && strcmp(variant, "extra") == 0)
         result = differ(ct, variant, data, is_odd);
-    /* A root may be through before the others' messages tell; the end of the communicator has to say it then. */
+    /* A root may be through before the others' messages tell; the end of the communicator has to say it then.
+     */
     if (result == ncclSuccess && strcmp(variant, "extra") != 0)
         result = ncclCommFinalize(ct->comm);
     ct_note(ct, " call_s=%.3f", ct_now_s() - start);

@@ -359,6 +359,9 @@ static bool join(struct session *session, const struct hetccl_board *board)
         session->comm = NULL;
         return give_up(session, "ncclCommInitRank", result);
     }
+    /* All have read it; the next run must not. */
+    if (session->rank == 0 && board == NULL && session->options->id_path != NULL)
+        (void)unlink(session->options->id_path);
     if (hetcclCommInfo(session->comm, &info) != 0 || strcmp(info.device, "host") != 0) {
         hetccl_board_fail(session->slot,
                           "the device is %s, but this measures host memory only: set HETCCL_DEVICE=host",
