@@ -307,51 +307,57 @@ static void collect_waits(const struct hetccl_comm *comm, struct hetccl_wait_set
         hetccl_run_collect_waits(session->p2p_run, set);
 }
 
-/* Announce, look once more, sleep. True when the look found everything done. */
-static bool sleep_group(struct group *group)
+/* Announce, look once more, sleep if the look moved nothing. True when it found everything done. */
+static bool sleep_group(struct group *group, bool *moved_out)
 {
     struct hetccl_wait_set set = {.n_doorbells = 0};
-    bool moved = false;
     bool is_done;
 
     for (struct hetccl_comm *comm = group->comms; comm != NULL; comm = comm->session.next)
         if (!comm->session.is_done)
             hetccl_wait_set_add_doorbell(&set, comm->own_doorbell);
-    is_done = progress_group(group, &moved);
-    for (struct hetccl_comm *comm = group->comms; comm != NULL && !moved && !is_done;
+    is_done = progress_group(group, moved_out);
+    for (struct hetccl_comm *comm = group->comms; comm != NULL && !*moved_out && !is_done;
          comm = comm->session.next)
         if (!comm->session.is_done)
             collect_waits(comm, &set);
-    hetccl_wait(&set, moved || is_done ? 0 : SLEEP_NS);
+    hetccl_wait(&set, *moved_out || is_done ? 0 : SLEEP_NS);
     return is_done;
+}
+
+/* One pass without progress. True when everything is done. */
+static bool wait_group(struct group *group, uint64_t idle_ns, uint64_t now_ns, bool *moved_out)
+{
+    if (idle_ns >= group->spin_ns) {
+        look_around(group, now_ns, idle_ns);
+        return sleep_group(group, moved_out);
+    }
+    if (group->is_crowded)
+        sched_yield();
+    else
+        hetccl_cpu_relax();
+    return progress_group(group, moved_out);
 }
 
 static void drive(struct group *group)
 {
     uint64_t idle_since_ns = 0;
     bool moved = false;
+    bool is_done = progress_group(group, &moved);
 
-    while (!progress_group(group, &moved)) {
+    while (!is_done) {
         uint64_t now_ns;
 
         if (moved) {
             moved = false;
             idle_since_ns = 0;
+            is_done = progress_group(group, &moved);
             continue;
         }
         now_ns = hetccl_now_ns();
         if (idle_since_ns == 0)
             idle_since_ns = now_ns;
-        if (now_ns - idle_since_ns < group->spin_ns) {
-            if (group->is_crowded)
-                sched_yield();
-            else
-                hetccl_cpu_relax();
-            continue;
-        }
-        look_around(group, now_ns, now_ns - idle_since_ns);
-        if (sleep_group(group))
-            return;
+        is_done = wait_group(group, now_ns - idle_since_ns, now_ns, &moved);
     }
 }
 
