@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 enum mode { MODE_UNKNOWN = 0, MODE_BLOCKING, MODE_NON_BLOCKING };
 
 struct group {
@@ -146,32 +148,35 @@ enum hetccl_status hetccl_group_submit_job(struct hetccl_job *job)
     return status;
 }
 
-static enum hetccl_status run_endings(enum hetccl_job_kind kind)
+/* All of a kind at once; those for which there is no memory or thread, one after the other: an ending must
+ * not fail. */
+static void run_endings(enum hetccl_job_kind kind)
 {
-    struct hetccl_work chosen = {.items = NULL};
-    enum hetccl_status status = HETCCL_OK;
+    struct hetccl_work *endings = &group.endings;
+    struct hetccl_job **chosen = NULL;
+    size_t n_chosen = 0;
 
-    for (size_t i = 0; i < group.endings.n_jobs && status == HETCCL_OK; i++)
-        if (group.endings.jobs[i].kind == kind)
-            status = hetccl_work_add_job(&chosen, &group.endings.jobs[i]);
-    if (status == HETCCL_OK)
-        status = hetccl_work_run(&chosen, false);
-    hetccl_work_fini(&chosen);
-    return status;
+    if (hetccl_alloc(endings->n_jobs, sizeof(struct hetccl_job *), &chosen) == HETCCL_OK) {
+        for (size_t i = 0; i < endings->n_jobs; i++)
+            if (endings->jobs[i].kind == kind)
+                chosen[n_chosen++] = &endings->jobs[i];
+        (void)!hetccl_job_run_all(chosen, n_chosen, false);
+        hetccl_free(chosen);
+    }
+    for (size_t i = 0; i < endings->n_jobs; i++)
+        if (endings->jobs[i].kind == kind && !endings->jobs[i].has_run)
+            (void)hetccl_job_run(&endings->jobs[i]);
 }
 
 static enum hetccl_status run_group(void)
 {
-    enum hetccl_status status;
-
     if (group.error != HETCCL_OK) {
         hetccl_work_undo(&group.work);
         return hetccl_fail_quietly(group.error, "%s", group.error_text);
     }
     if (group.mode == MODE_NON_BLOCKING && group.work.n_items + group.work.n_jobs > 0)
         return hetccl_work_launch(&group.work);
-    status = hetccl_work_run(&group.work, true);
-    return status;
+    return hetccl_work_run(&group.work, true);
 }
 
 /* For the next group of this thread. */
@@ -193,19 +198,17 @@ static enum hetccl_status check_open(const char *function)
 enum hetccl_status hetccl_group_leave(void)
 {
     enum hetccl_status status = check_open("ncclGroupEnd");
-    enum hetccl_status ending;
 
     if (status != HETCCL_OK || --group.depth > 0)
         return status;
     for (size_t i = 0; i < group.endings.n_jobs; i++)
         if (group.endings.jobs[i].kind == HETCCL_JOB_ABORT)
             hetccl_work_drop_comm(&group.work, group.endings.jobs[i].comm);
-    ending = run_endings(HETCCL_JOB_ABORT);
+    run_endings(HETCCL_JOB_ABORT);
     status = run_group();
-    if (ending == HETCCL_OK)
-        ending = run_endings(HETCCL_JOB_DESTROY);
+    run_endings(HETCCL_JOB_DESTROY);
     reset();
-    return hetccl_is_error(status) || ending == HETCCL_OK ? status : ending;
+    return status;
 }
 
 enum hetccl_status hetccl_group_simulate(double *estimate_us_out)

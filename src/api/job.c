@@ -39,6 +39,27 @@ static void end_creation(const struct hetccl_job *job)
         hetccl_comm_job_end(job->comm, job->status);
 }
 
+void hetccl_job_skip(struct hetccl_job *job, enum hetccl_status failure)
+{
+    if (job->has_run || !hetccl_job_is_creation(job))
+        return;
+    job->status = failure;
+    job->has_run = true;
+    end_creation(job);
+}
+
+/*
+ * A failure shows as soon as it is known, when the thread of a non-blocking call may not have left yet.
+ * Aborting waits for it, and a failed communicator has nobody to say good-bye to.
+ */
+static void destroy(struct hetccl_comm *comm)
+{
+    if (hetccl_is_error(hetccl_comm_async_state(comm)))
+        hetccl_comm_abort(comm);
+    else
+        hetccl_comm_destroy(comm);
+}
+
 enum hetccl_status hetccl_job_run(struct hetccl_job *job)
 {
     job->status = HETCCL_OK;
@@ -56,7 +77,7 @@ enum hetccl_status hetccl_job_run(struct hetccl_job *job)
         job->status = hetccl_comm_finalize(job->comm);
         break;
     case HETCCL_JOB_DESTROY:
-        hetccl_comm_destroy(job->comm);
+        destroy(job->comm);
         break;
     case HETCCL_JOB_ABORT:
         hetccl_comm_abort(job->comm);
@@ -148,6 +169,8 @@ static void start_members(struct member *members, struct hetccl_job *const *jobs
         if (members[i].has_thread)
             continue;
         jobs[i]->status = status;
+        /* At once: the others wait for this rank, and whoever polls it must not. */
+        hetccl_job_skip(jobs[i], status);
         report(&members[i], status);
     }
 }

@@ -43,6 +43,10 @@ bool hetccl_job_is_creation(const struct hetccl_job *job);
 HETCCL_NODISCARD enum hetccl_status hetccl_job_make_comm(struct hetccl_job *job,
                                                          const struct hetccl_comm_options *options);
 
+/* For a creation that can't be run: its communicator gets the failure, as if it had. Nothing for jobs that
+ * have run. */
+void hetccl_job_skip(struct hetccl_job *job, enum hetccl_status failure);
+
 /* Runs the job in the calling thread and keeps the result in job->status too. Blocks. */
 enum hetccl_status hetccl_job_run(struct hetccl_job *job);
 

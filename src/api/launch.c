@@ -49,7 +49,9 @@ static void note_all(struct launch *launch)
     const struct hetccl_work *work = &launch->work;
 
     for (size_t i = 0; i < work->n_jobs; i++) {
-        note(launch, work->jobs[i].comm, work->jobs[i].status);
+        /* A new communicator is in progress by itself, and done as soon as its own job is. */
+        if (!hetccl_job_is_creation(&work->jobs[i]))
+            note(launch, work->jobs[i].comm, work->jobs[i].status);
         /* Revoking the parent waits until nothing is in progress on it: that job itself mustn't count. */
         if (!work->jobs[i].is_aborting)
             note(launch, work->jobs[i].parent, work->jobs[i].status);
@@ -58,8 +60,11 @@ static void note_all(struct launch *launch)
         note(launch, work->items[i].comm, work->calls_status);
 }
 
-static void finish(struct launch *launch)
+static void finish(struct launch *launch, enum hetccl_status result)
 {
+    for (size_t i = 0; i < launch->work.n_jobs; i++)
+        hetccl_job_skip(&launch->work.jobs[i], result);
+    note_all(launch);
     /* Callers' arrays and ids may be given back before anybody can see that the work is done. */
     hetccl_work_fini(&launch->work);
     for (size_t i = 0; i < launch->n_marks; i++)
@@ -72,10 +77,7 @@ static void *run_launch(void *arg)
 {
     struct launch *launch = arg;
 
-    /* The result is in the statuses of the work's parts. */
-    (void)!hetccl_work_run(&launch->work, false);
-    note_all(launch);
-    finish(launch);
+    finish(launch, hetccl_work_run(&launch->work, false));
     return NULL;
 }
 
@@ -119,7 +121,7 @@ enum hetccl_status hetccl_work_launch(struct hetccl_work *work)
     if (status != HETCCL_OK) {
         for (size_t i = 0; i < launch->n_marks; i++)
             launch->marks[i].result = status;
-        finish(launch);
+        finish(launch, status);
         return status;
     }
     /* Nobody waits for it: who wants to know polls the communicator, and abort waits until it has left that.

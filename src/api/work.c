@@ -95,32 +95,25 @@ static enum hetccl_status run_calls(struct hetccl_work *work)
     return HETCCL_OK;
 }
 
-/* The order of hetccl_work_run(); calls come between 0 and 1. */
-static int phase_of(const struct hetccl_job *job)
-{
-    if (hetccl_job_is_creation(job))
-        return 0;
-    if (job->kind == HETCCL_JOB_FINALIZE)
-        return 1;
-    return job->kind == HETCCL_JOB_DESTROY ? 2 : 3;
-}
-
-static enum hetccl_status run_jobs(struct hetccl_work *work, int phase, bool is_cancelling)
+static enum hetccl_status run_jobs(struct hetccl_work *work, bool are_creations, bool is_cancelling)
 {
     struct hetccl_job **chosen;
     size_t n_chosen = 0;
     enum hetccl_status status;
 
     for (size_t i = 0; i < work->n_jobs; i++)
-        n_chosen += phase_of(&work->jobs[i]) == phase;
+        n_chosen += hetccl_job_is_creation(&work->jobs[i]) == are_creations;
     if (n_chosen == 0)
         return HETCCL_OK;
     status = hetccl_alloc(n_chosen, sizeof(struct hetccl_job *), &chosen);
-    if (status != HETCCL_OK)
+    if (status != HETCCL_OK) {
+        if (is_cancelling)
+            hetccl_work_undo(work);
         return status;
+    }
     n_chosen = 0;
     for (size_t i = 0; i < work->n_jobs; i++)
-        if (phase_of(&work->jobs[i]) == phase)
+        if (hetccl_job_is_creation(&work->jobs[i]) == are_creations)
             chosen[n_chosen++] = &work->jobs[i];
     status = hetccl_job_run_all(chosen, n_chosen, is_cancelling);
     for (size_t i = 0; i < n_chosen && is_cancelling; i++)
@@ -132,13 +125,11 @@ static enum hetccl_status run_jobs(struct hetccl_work *work, int phase, bool is_
 
 enum hetccl_status hetccl_work_run(struct hetccl_work *work, bool is_cancelling)
 {
-    enum hetccl_status status = run_jobs(work, 0, is_cancelling);
+    enum hetccl_status status = run_jobs(work, true, is_cancelling);
 
     if (status == HETCCL_OK)
         status = run_calls(work);
-    for (int phase = 1; phase <= 3 && status == HETCCL_OK; phase++)
-        status = run_jobs(work, phase, false);
-    return status;
+    return status == HETCCL_OK ? run_jobs(work, false, false) : status;
 }
 
 void hetccl_work_undo(struct hetccl_work *work)

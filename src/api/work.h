@@ -49,9 +49,8 @@ HETCCL_NODISCARD enum hetccl_status hetccl_work_add_job(struct hetccl_work *work
 void hetccl_bias_apply(const struct hetccl_call *call, const struct hetccl_bias *bias);
 
 /*
- * hetccl_work_run -- creations (all at once), then calls, then finalizations (all at once), then
- * destructions, then aborts; stops at the first phase that fails. Blocks. Doesn't empty the work. Errors: the
- * first failure.
+ * hetccl_work_run -- creations (all at once), then calls, then finalizations (all at once); stops at the
+ * first of these that fails. Blocks. Doesn't empty the work. Errors: the first failure.
  *
  * is_cancelling [in] a failed creation cancels the others: their callers get no handle
  */

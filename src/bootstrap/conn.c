@@ -70,6 +70,7 @@ static enum hetccl_status create(struct hetccl_endpoint *endpoint, int fd,
 
 static int open_socket(const struct hetccl_address *address)
 {
+    int on = 1;
     int fd;
 
     if (hetccl_fault_hit(HETCCL_FAULT_SOCKET)) {
@@ -77,6 +78,10 @@ static int open_socket(const struct hetccl_address *address)
         return -1;
     }
     fd = socket(address->socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    /* A closed connection keeps its port for a minute, and a listener may have it only if both allowed that.
+     */
+    if (fd >= 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (fd < 0)
         return -1;
     if (connect(fd, (const struct sockaddr *)&address->socket, address->socket_bytes) != 0 &&

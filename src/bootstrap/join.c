@@ -14,6 +14,7 @@
 
 enum { MISSING_TEXT_BYTES = 640 };
 
+static const uint64_t linger_ns = 3ull * HETCCL_NS_PER_S;
 static const uint64_t report_period_ns = 30ull * HETCCL_NS_PER_S;
 
 static void conn_frame(struct hetccl_conn *conn, struct hetccl_frame *frame);
@@ -283,6 +284,21 @@ static enum hetccl_status start_fixed_root(struct hetccl_mesh *mesh, const struc
     return status;
 }
 
+/*
+ * The root of a creation that failed lives in this process, which may end as soon as the caller hears of it.
+ * Ranks that are only just coming would then find nobody who tells them why, and try until their deadline.
+ */
+static void linger(struct hetccl_mesh *mesh, uint64_t deadline_ns)
+{
+    uint64_t until_ns = hetccl_now_ns() + linger_ns;
+
+    if (deadline_ns < until_ns)
+        until_ns = deadline_ns;
+    while (hetccl_root_has_news(mesh->endpoint, mesh->job_id, mesh->n_ranks) &&
+           !hetccl_mesh_is_cancelled(mesh) && hetccl_now_ns() < until_ns)
+        hetccl_mesh_nap(mesh, until_ns);
+}
+
 static enum hetccl_status join(struct hetccl_mesh *mesh, const struct hetccl_config *config,
                                uint64_t deadline_ns)
 {
@@ -296,6 +312,8 @@ static enum hetccl_status join(struct hetccl_mesh *mesh, const struct hetccl_con
     status = hetccl_join_start(mesh);
     if (status == HETCCL_OK)
         status = wait_for_welcome(mesh, config->init_timeout_s, deadline_ns);
+    if (status == HETCCL_ERR_USAGE || status == HETCCL_ERR_REMOTE)
+        linger(mesh, deadline_ns);
     hetccl_endpoint_unlock(mesh->endpoint);
     return status;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -55,8 +56,8 @@ static enum hetccl_status fail(const struct hetccl_address *address, int error)
 
 /* Every port of the range once, from a random one on so that ranks of one host don't all run into each other.
  */
-static enum hetccl_status try_range(const struct hetccl_address *address, uint16_t first, uint16_t last,
-                                    int *fd_out)
+static enum hetccl_status try_range(const struct hetccl_address *address, const char *name, uint16_t first,
+                                    uint16_t last, int *fd_out)
 {
     uint32_t count = (uint32_t)last - first + 1;
     uint32_t start = randombytes_uniform(count);
@@ -72,11 +73,29 @@ static enum hetccl_status try_range(const struct hetccl_address *address, uint16
         if (error != EADDRINUSE && error != EACCES)
             return fail(address, error);
     }
-    return hetccl_fail(
-        HETCCL_ERR_USAGE,
-        "HETCCL_PORT_RANGE %u-%u is full: all %u ports are taken (%s); each process needs one port an "
-        "address, so give at least as many as there are processes on a host",
-        first, last, count, strerror(error));
+    return hetccl_fail(HETCCL_ERR_USAGE,
+                       "%s %u-%u is full: all %u ports are taken (%s); each process needs one port an "
+                       "address, so give at least as many as there are processes on a host",
+                       name, first, last, count, strerror(error));
+}
+
+/*
+ * The kernel's own choice leaves out ports whose last connection closed within the minute; asked for by
+ * number it gives them. So where many short jobs have used all of the local range, it is gone through by
+ * hand.
+ */
+static enum hetccl_status try_local_range(const struct hetccl_address *address, int *fd_out)
+{
+    FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    unsigned first = 32768;
+    unsigned last = 60999;
+
+    if (file != NULL) {
+        if (fscanf(file, "%u %u", &first, &last) != 2 || first < 1 || last > UINT16_MAX || first > last)
+            first = 32768, last = 60999;
+        (void)fclose(file);
+    }
+    return try_range(address, "net.ipv4.ip_local_port_range", (uint16_t)first, (uint16_t)last, fd_out);
 }
 
 enum hetccl_status hetccl_listener_open(const struct hetccl_address *address, uint16_t first_port,
@@ -87,8 +106,10 @@ enum hetccl_status hetccl_listener_open(const struct hetccl_address *address, ui
     int fd;
 
     if (port == 0 && first_port != 0)
-        return try_range(address, first_port, last_port, fd_out);
+        return try_range(address, "HETCCL_PORT_RANGE", first_port, last_port, fd_out);
     fd = try_port(*address, port, &error);
+    if (fd < 0 && port == 0 && error == EADDRINUSE)
+        return try_local_range(address, fd_out);
     if (fd < 0)
         return fail(address, error);
     *fd_out = fd;

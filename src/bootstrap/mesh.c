@@ -63,24 +63,35 @@ const uint8_t *hetccl_mesh_job_key(struct hetccl_endpoint *endpoint, uint64_t jo
     return NULL;
 }
 
-enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns, bool *is_late_out)
+bool hetccl_mesh_is_cancelled(const struct hetccl_mesh *mesh)
 {
-    enum hetccl_status status = hetccl_mesh_failure(mesh, NULL, NULL);
+    return mesh->is_cancelled != NULL && atomic_load_explicit(mesh->is_cancelled, memory_order_acquire);
+}
+
+void hetccl_mesh_nap(struct hetccl_mesh *mesh, uint64_t deadline_ns)
+{
     uint64_t now_ns = hetccl_now_ns();
     uint64_t until_ns = now_ns + nap_ns < deadline_ns ? now_ns + nap_ns : deadline_ns;
     struct timespec until = {.tv_sec = (time_t)(until_ns / HETCCL_NS_PER_S),
                              .tv_nsec = (long)(until_ns % HETCCL_NS_PER_S)};
 
+    (void)pthread_cond_timedwait(&mesh->changed, &mesh->endpoint->lock, &until);
+}
+
+enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns, bool *is_late_out)
+{
+    enum hetccl_status status = hetccl_mesh_failure(mesh, NULL, NULL);
+
     *is_late_out = false;
     if (status != HETCCL_OK)
         return hetccl_fail_quietly(status, "%s", mesh->failure_text);
-    if (mesh->is_cancelled != NULL && atomic_load_explicit(mesh->is_cancelled, memory_order_acquire))
+    if (hetccl_mesh_is_cancelled(mesh))
         return hetccl_fail_quietly(HETCCL_ERR_ABORTED,
                                    "rank %u of the communicator was aborted by its own process", mesh->rank);
-    *is_late_out = now_ns >= deadline_ns;
+    *is_late_out = hetccl_now_ns() >= deadline_ns;
     if (*is_late_out)
         return HETCCL_ERR_TIMEOUT;
-    (void)pthread_cond_timedwait(&mesh->changed, &mesh->endpoint->lock, &until);
+    hetccl_mesh_nap(mesh, deadline_ns);
     return HETCCL_AGAIN;
 }
 

@@ -107,6 +107,10 @@ void hetccl_mesh_print_rank(const struct hetccl_mesh *mesh, uint32_t rank, char 
 HETCCL_NODISCARD enum hetccl_status hetccl_mesh_wait(struct hetccl_mesh *mesh, uint64_t deadline_ns,
                                                      bool *is_late_out);
 
+/* Sleeps a little on `changed`, not beyond the deadline. Locked. */
+void hetccl_mesh_nap(struct hetccl_mesh *mesh, uint64_t deadline_ns);
+bool hetccl_mesh_is_cancelled(const struct hetccl_mesh *mesh);
+
 /* Sends a frame to a rank: to its process's connection, or at once when the rank lives here. Takes the frame.
  * Locked. */
 void hetccl_mesh_post(struct hetccl_mesh *mesh, uint32_t dst_rank, struct hetccl_frame *frame);

@@ -35,6 +35,7 @@ struct hetccl_root {
     struct hetccl_listener listener; /* fd -1: none */
     uint32_t n_ranks;                /* 0 until the first rank has come */
     uint32_t n_come;
+    uint32_t n_told;                /* connections that were sent the failure */
     struct registrant *registrants; /* n_ranks */
     uint64_t deadline_ns, next_status_ns;
     struct hetccl_wire_failure failure;
@@ -101,6 +102,13 @@ const uint8_t *hetccl_root_key(struct hetccl_endpoint *endpoint, uint64_t job_id
     return root != NULL ? root->key : NULL;
 }
 
+bool hetccl_root_has_news(struct hetccl_endpoint *endpoint, uint64_t job_id, uint32_t n_ranks)
+{
+    const struct hetccl_root *root = find(endpoint, job_id);
+
+    return root != NULL && root->state == ROOT_FAILED && root->n_told < n_ranks;
+}
+
 void hetccl_root_forget(struct hetccl_endpoint *endpoint, uint64_t job_id)
 {
     struct hetccl_root *root = find(endpoint, job_id);
@@ -122,10 +130,11 @@ static void send_record(struct hetccl_conn *conn, uint16_t kind, const void *pay
         hetccl_conn_break(conn); /* the rank must not wait for what doesn't come */
 }
 
-static void send_failure(const struct hetccl_root *root, struct hetccl_conn *conn)
+static void send_failure(struct hetccl_root *root, struct hetccl_conn *conn)
 {
     uint8_t payload[HETCCL_WIRE_FAILURE_BYTES];
 
+    root->n_told++;
     hetccl_wire_failure_encode(&root->failure, payload);
     send_record(conn, HETCCL_FRAME_REJECT, payload, sizeof(payload));
 }
@@ -356,6 +365,9 @@ bool hetccl_root_give_up(struct hetccl_endpoint *endpoint, uint64_t job_id,
     if (root == NULL)
         return false;
     give_up(root, record->culprit_rank, endpoint->self.host_name, record);
+    /* An abort leaves nothing behind in its process; who comes later finds nobody, as after a death. */
+    if (record->status == HETCCL_ERR_ABORTED)
+        root->deadline_ns = 0;
     return true;
 }
 
@@ -396,6 +408,7 @@ static void conn_closed(struct hetccl_conn *conn, enum hetccl_conn_end end, cons
     root->registrants[rank].conn = NULL;
     if (root->state != ROOT_COLLECTING)
         return;
+    root->n_told++; /* nobody to tell */
     (void)snprintf(text, sizeof(text),
                    "rank %u on host %s died while the communicator was being created (%s)", rank,
                    root->registrants[rank].contact.host_name, reason);
@@ -431,6 +444,7 @@ void hetccl_root_adopt(struct hetccl_conn *conn)
     conn->owner = root;
     if (conn->hello.revision != HETCCL_WIRE_REVISION) {
         fail_for_revision(root, conn);
+        root->n_told++; /* it has seen for itself */
         hetccl_conn_close(conn);
     }
 }

@@ -37,6 +37,9 @@ void hetccl_root_adopt(struct hetccl_conn *conn);
 bool hetccl_root_give_up(struct hetccl_endpoint *endpoint, uint64_t job_id,
                          const struct hetccl_wire_failure *record);
 
+/* True when a root of the job has failed here and not all of n_ranks have heard of it yet. */
+bool hetccl_root_has_news(struct hetccl_endpoint *endpoint, uint64_t job_id, uint32_t n_ranks);
+
 /* Ends a root that nobody will come to. */
 void hetccl_root_forget(struct hetccl_endpoint *endpoint, uint64_t job_id);
 

@@ -79,7 +79,7 @@ struct hetccl_collective {
 /* Execution of one group's calls on this communicator. Items of other communicators are skipped over. */
 struct hetccl_session {
     bool is_listed; /* in the group's list of communicators */
-    bool is_done;
+    enum hetccl_status start_status;
     struct hetccl_comm *next;
     size_t next_item; /* where to look for the next collective */
     struct hetccl_collective active;
@@ -109,7 +109,7 @@ struct hetccl_comm {
 
     uint32_t n_ranks, rank;
     struct hetccl_mesh *_Atomic mesh; /* set by the initialising thread, read by one that aborts */
-    struct hetccl_wire_peer *peers; /* by rank */
+    struct hetccl_wire_peer *peers;   /* by rank */
     struct hetccl_topo topo;
     bool has_topo;
     struct hetccl_device *device;
@@ -130,7 +130,7 @@ struct hetccl_comm {
     uint64_t cache_clock;
     struct hetccl_scratch scratch, wide_send, wide_recv;
     struct hetccl_session session;
-    char grace_text[HETCCL_ERROR_TEXT_BYTES]; /* what the session saw when its grace began */
+    char grace_text[HETCCL_ERROR_TEXT_BYTES]; /* what the session saw when it began to fail */
     bool is_crowded;
     const char *last_plan;
     bool last_plan_is_small;

@@ -307,7 +307,9 @@ void hetccl_comm_destroy(struct hetccl_comm *comm)
     if (comm->fork_generation != hetccl_fork_generation())
         return;
     say_good_bye(comm);
-    release(comm);
+    /* A thread that can't be got out keeps its memory: a leak is better than a crash. */
+    if (is_empty_within(comm, ABORT_WAIT_MS))
+        release(comm);
 }
 
 void hetccl_comm_abort(struct hetccl_comm *comm)

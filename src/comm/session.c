@@ -25,7 +25,8 @@ enum {
 struct group {
     const struct hetccl_comm_item *items;
     size_t n_items;
-    struct hetccl_comm *comms; /* linked by session.next, in order of first item */
+    struct hetccl_comm *comms; /* under way; linked by session.next, in order of first item */
+    struct hetccl_comm *ended; /* through, but perhaps still in use by this pass */
     enum hetccl_status first_error;
     char first_error_text[HETCCL_ERROR_TEXT_BYTES];
     uint64_t started_ns, spin_ns, last_look_ns;
@@ -202,16 +203,25 @@ static enum hetccl_status progress_comm(const struct group *group, struct hetccl
 
     if (status != HETCCL_OK)
         return status;
+    if (comm->session.start_status != HETCCL_OK)
+        return hetccl_fail_quietly(comm->session.start_status, "%s", comm->grace_text);
     if (comm->session.grace_until_ns != 0)
         return await_cause(comm);
     status = progress_runs(group, comm, moved_out);
     return status == HETCCL_ERR_REMOTE ? begin_grace(comm) : status;
 }
 
-/* A revoked communicator can still be split, so its revocation is no failure of it. */
-static void end_comm(struct group *group, struct hetccl_comm *comm, enum hetccl_status status)
+/*
+ * Takes *link's communicator off the list. A revoked communicator can still be split, so its revocation is no
+ * failure of it.
+ */
+static void end_comm(struct group *group, struct hetccl_comm **link, enum hetccl_status status)
 {
-    comm->session.is_done = true;
+    struct hetccl_comm *comm = *link;
+
+    *link = comm->session.next;
+    comm->session.next = group->ended;
+    group->ended = comm;
     comm->session.active.original = NULL;
     drop_p2p(&comm->session);
     if (status == HETCCL_OK)
@@ -225,23 +235,33 @@ static void end_comm(struct group *group, struct hetccl_comm *comm, enum hetccl_
     }
 }
 
+/* After this another thread that aborts one of them may free it, whatever the rest of the group still does.
+ */
+static void release_ended(struct group *group)
+{
+    while (group->ended != NULL) {
+        struct hetccl_comm *comm = group->ended;
+
+        group->ended = comm->session.next;
+        comm->session.is_listed = false;
+        atomic_fetch_sub(&comm->n_inside, 1);
+    }
+}
+
 /* True when all are done. */
 static bool progress_group(struct group *group, bool *moved_out)
 {
-    bool is_done = true;
+    struct hetccl_comm **link = &group->comms;
 
-    for (struct hetccl_comm *comm = group->comms; comm != NULL; comm = comm->session.next) {
-        enum hetccl_status status;
+    while (*link != NULL) {
+        enum hetccl_status status = progress_comm(group, *link, moved_out);
 
-        if (comm->session.is_done)
-            continue;
-        status = progress_comm(group, comm, moved_out);
         if (status == HETCCL_AGAIN)
-            is_done = false;
+            link = &(*link)->session.next;
         else
-            end_comm(group, comm, status);
+            end_comm(group, link, status);
     }
-    return is_done;
+    return group->comms == NULL;
 }
 
 /* ---- waiting ---- */
@@ -277,21 +297,23 @@ static enum hetccl_status check_deadline(const struct group *group, const struct
 /* What only a rank that waits long has to look at. */
 static void look_around(struct group *group, uint64_t now_ns, uint64_t idle_ns)
 {
+    struct hetccl_comm **link = &group->comms;
+
     if (now_ns - group->last_look_ns < LOOK_NS)
         return;
     group->last_look_ns = now_ns;
-    for (struct hetccl_comm *comm = group->comms; comm != NULL; comm = comm->session.next) {
-        enum hetccl_status status;
+    while (*link != NULL) {
+        struct hetccl_comm *comm = *link;
+        enum hetccl_status status = comm->session.active.original != NULL
+                                        ? hetccl_comm_look_for_others(comm, idle_ns >= STUCK_NS)
+                                        : HETCCL_OK;
 
-        if (comm->session.is_done)
-            continue;
-        status = comm->session.active.original != NULL
-                     ? hetccl_comm_look_for_others(comm, idle_ns >= STUCK_NS)
-                     : HETCCL_OK;
         if (status == HETCCL_OK)
             status = check_deadline(group, comm, now_ns);
-        if (status != HETCCL_OK)
-            end_comm(group, comm, status);
+        if (status == HETCCL_OK)
+            link = &comm->session.next;
+        else
+            end_comm(group, link, status);
     }
 }
 
@@ -307,51 +329,55 @@ static void collect_waits(const struct hetccl_comm *comm, struct hetccl_wait_set
         hetccl_run_collect_waits(session->p2p_run, set);
 }
 
-/* Announce, look once more, sleep. True when the look found everything done. */
-static bool sleep_group(struct group *group)
+/* Announce, look once more, sleep if the look moved nothing. True when it found everything done. */
+static bool sleep_group(struct group *group, bool *moved_out)
 {
     struct hetccl_wait_set set = {.n_doorbells = 0};
-    bool moved = false;
     bool is_done;
 
     for (struct hetccl_comm *comm = group->comms; comm != NULL; comm = comm->session.next)
-        if (!comm->session.is_done)
-            hetccl_wait_set_add_doorbell(&set, comm->own_doorbell);
-    is_done = progress_group(group, &moved);
-    for (struct hetccl_comm *comm = group->comms; comm != NULL && !moved && !is_done;
-         comm = comm->session.next)
-        if (!comm->session.is_done)
-            collect_waits(comm, &set);
-    hetccl_wait(&set, moved || is_done ? 0 : SLEEP_NS);
+        hetccl_wait_set_add_doorbell(&set, comm->own_doorbell);
+    is_done = progress_group(group, moved_out);
+    for (struct hetccl_comm *comm = group->comms; comm != NULL && !*moved_out; comm = comm->session.next)
+        collect_waits(comm, &set);
+    hetccl_wait(&set, *moved_out || is_done ? 0 : SLEEP_NS);
     return is_done;
+}
+
+/* One pass without progress. True when everything is done. */
+static bool wait_group(struct group *group, uint64_t idle_ns, uint64_t now_ns, bool *moved_out)
+{
+    if (idle_ns >= group->spin_ns) {
+        look_around(group, now_ns, idle_ns);
+        return sleep_group(group, moved_out);
+    }
+    if (group->is_crowded)
+        sched_yield();
+    else
+        hetccl_cpu_relax();
+    return progress_group(group, moved_out);
 }
 
 static void drive(struct group *group)
 {
     uint64_t idle_since_ns = 0;
     bool moved = false;
+    bool is_done = progress_group(group, &moved);
 
-    while (!progress_group(group, &moved)) {
+    while (!is_done) {
         uint64_t now_ns;
 
+        release_ended(group);
         if (moved) {
             moved = false;
             idle_since_ns = 0;
+            is_done = progress_group(group, &moved);
             continue;
         }
         now_ns = hetccl_now_ns();
         if (idle_since_ns == 0)
             idle_since_ns = now_ns;
-        if (now_ns - idle_since_ns < group->spin_ns) {
-            if (group->is_crowded)
-                sched_yield();
-            else
-                hetccl_cpu_relax();
-            continue;
-        }
-        look_around(group, now_ns, now_ns - idle_since_ns);
-        if (sleep_group(group))
-            return;
+        is_done = wait_group(group, now_ns - idle_since_ns, now_ns, &moved);
     }
 }
 
@@ -366,6 +392,8 @@ static uint32_t n_ranks_here(const struct hetccl_comm *comm)
     return n;
 }
 
+/* A start that fails is told by the first pass: until then the group may hold more calls of this
+ * communicator. */
 static void open_session(struct group *group, struct hetccl_comm *comm, struct hetccl_comm **tail)
 {
     enum hetccl_status status;
@@ -373,25 +401,14 @@ static void open_session(struct group *group, struct hetccl_comm *comm, struct h
     comm->session = (struct hetccl_session){.is_listed = true};
     *tail = comm;
     atomic_fetch_add(&comm->n_inside, 1);
-    if (comm->is_crowded)
-        group->is_crowded = true;
+    group->is_crowded |= comm->is_crowded;
     group->spin_ns = hetccl_max_size(group->spin_ns, comm->config.spin_us * HETCCL_NS_PER_US);
     status = start_p2p(group, comm);
     if (status == HETCCL_OK)
         status = start_next_collective(group, comm);
+    comm->session.start_status = status;
     if (status != HETCCL_OK)
-        end_comm(group, comm, status);
-}
-
-static void close_sessions(struct group *group)
-{
-    struct hetccl_comm *next;
-
-    for (struct hetccl_comm *comm = group->comms; comm != NULL; comm = next) {
-        next = comm->session.next;
-        comm->session.is_listed = false;
-        atomic_fetch_sub(&comm->n_inside, 1);
-    }
+        (void)snprintf(comm->grace_text, sizeof(comm->grace_text), "%s", hetccl_last_error_thread());
 }
 
 enum hetccl_status hetccl_comm_run(const struct hetccl_comm_item *items, size_t n_items)
@@ -409,7 +426,7 @@ enum hetccl_status hetccl_comm_run(const struct hetccl_comm_item *items, size_t 
         tail = &comm->session.next;
     }
     drive(&group);
-    close_sessions(&group);
+    release_ended(&group);
     if (group.first_error != HETCCL_OK)
         return hetccl_fail_quietly(group.first_error, "%s", group.first_error_text);
     return HETCCL_OK;

@@ -11,7 +11,7 @@
 
 #include "api/registry.h"
 
-enum { MAX_COMMS = 64, MAX_EVENTS = 256, MAX_RUNS = 32, MAX_ITEMS = 64, PATIENCE_S = 5 };
+enum { MAX_COMMS = 64, MAX_EVENTS = 1024, MAX_RUNS = 64, MAX_ITEMS = 64, PATIENCE_S = 5 };
 
 struct hetccl_comm {
     struct hetccl_comm_options options;

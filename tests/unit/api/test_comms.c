@@ -4,6 +4,8 @@
 
 #include "check.h"
 
+#include "base/fault.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -166,6 +168,70 @@ static void init_all_inside_a_group_waits_for_its_end(void **state)
     assert_int_equal(fake_count_events("init"), 2);
     for (int i = 0; i < 2; i++)
         assert_int_equal(ncclCommDestroy(comms[i]), ncclSuccess);
+}
+
+/* As a program polls that gives up at the first failure. */
+static ncclResult_t wait_for_pair(const ncclComm_t *comms, ncclResult_t result)
+{
+    while (result == ncclInProgress) {
+        ncclResult_t states[2];
+
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(ncclCommGetAsyncError(comms[i], &states[i]), ncclSuccess);
+        if (states[0] == states[1])
+            result = states[0];
+        else if (states[0] != ncclSuccess && states[0] != ncclInProgress)
+            result = states[0];
+        else if (states[1] != ncclSuccess && states[1] != ncclInProgress)
+            result = states[1];
+    }
+    return result;
+}
+
+/* A group of inits and one of calls, of which the n-th allocation or thread fails. True: it came through
+ * untouched. */
+static bool live_through(enum hetccl_fault kind, unsigned n, bool is_blocking)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comms[2] = {NULL, NULL};
+    ncclUniqueId id = fresh_id();
+    ncclResult_t result;
+    char byte = 0;
+
+    config.blocking = is_blocking;
+    hetccl_fault_arm(kind, n);
+    assert_int_equal(ncclGroupStart(), ncclSuccess);
+    for (int rank = 0; rank < 2; rank++)
+        (void)ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config);
+    result = wait_for_pair(comms, ncclGroupEnd());
+    if (result == ncclSuccess) {
+        assert_int_equal(ncclGroupStart(), ncclSuccess);
+        for (int rank = 0; rank < 2; rank++)
+            (void)ncclAllGather(&byte, &byte, 1, ncclInt8, comms[rank], NULL);
+        result = wait_for_pair(comms, ncclGroupEnd());
+    }
+    hetccl_fault_arm(kind, 0);
+    for (int rank = 0; rank < 2; rank++)
+        assert_int_equal(ncclCommAbort(comms[rank]), ncclSuccess);
+    assert_int_equal(fake_n_live(), 0);
+    assert_true(result == ncclSuccess || result == ncclSystemError);
+    return result == ncclSuccess;
+}
+
+static void any_allocation_and_any_thread_may_fail(void **state)
+{
+    for (int is_blocking = 0; is_blocking <= 1; is_blocking++) {
+        unsigned n_allocations = 1;
+        unsigned n_threads = 1;
+
+        while (!live_through(HETCCL_FAULT_ALLOC, n_allocations, is_blocking != 0))
+            n_allocations++;
+        while (!live_through(HETCCL_FAULT_THREAD, n_threads, is_blocking != 0))
+            n_threads++;
+        /* At least one of each kind was met on the way, else the loops show nothing. */
+        assert_true(n_allocations > 5);
+        assert_true(n_threads > 2);
+    }
 }
 
 /* ---- non-blocking ---- */
@@ -418,6 +484,7 @@ int main(void)
         cmocka_unit_test_teardown(an_error_in_a_group_undoes_its_inits, reset_fake),
         cmocka_unit_test_teardown(init_all_makes_one_rank_a_device, reset_fake),
         cmocka_unit_test_teardown(init_all_inside_a_group_waits_for_its_end, reset_fake),
+        cmocka_unit_test_teardown(any_allocation_and_any_thread_may_fail, reset_fake),
         cmocka_unit_test_teardown(a_non_blocking_init_is_polled, reset_fake),
         cmocka_unit_test_teardown(a_non_blocking_init_that_fails_keeps_its_handle, reset_fake),
         cmocka_unit_test_teardown(an_init_that_waits_for_nobody_is_aborted, reset_fake),

@@ -75,16 +75,6 @@ static void test_a_missing_rank_is_named(void **state)
     assert_int_equal(team_run_processes(4, &config, missing_body, NULL), 0);
 }
 
-/* The root lives in rank 0's process, which must not end before late ranks have been told. */
-static void wait_for_all(struct team_rank *rank, unsigned n)
-{
-    if (rank->shared == NULL)
-        return;
-    atomic_fetch_add(&rank->shared->n_ready, 1);
-    if (rank->rank == 0)
-        expect(team_wait_count(&rank->shared->n_ready, n, 15000), "all ranks have been told");
-}
-
 static void duplicate_body(struct team_rank *rank)
 {
     if (rank->rank == 3) {
@@ -95,7 +85,6 @@ static void duplicate_body(struct team_rank *rank)
     expect_status(rank->create_status, HETCCL_ERR_USAGE, "create with rank 1 twice");
     expect_text(hetccl_last_error_thread(), "rank 1 is taken twice");
     expect(rank->create_ns < 5ull * HETCCL_NS_PER_S, "quickly");
-    wait_for_all(rank, 4);
 }
 
 static void wrong_n_body(struct team_rank *rank)
@@ -106,7 +95,6 @@ static void wrong_n_body(struct team_rank *rank)
     expect_status(rank->create_status, HETCCL_ERR_USAGE, "create with unlike numbers of ranks");
     expect_text(hetccl_last_error_thread(), "disagree on their number");
     expect_text(hetccl_last_error_thread(), "7");
-    wait_for_all(rank, 4);
 }
 
 static void test_ranks_that_do_not_fit(void **state)
