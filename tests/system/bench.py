@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -305,6 +306,16 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def free_range(n):
+    """"first-last" of n ports below the kernel's own, which nobody has now; another test may run beside this one."""
+    while True:
+        first = random.randrange(20000, 30000)
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in range(first, first + n):
+                stack.enter_context(socket.socket()).bind(("", port))
+            return f"{first}-{first + n - 1}"
 
 
 class NetNamespace:

@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 
-from bench import SUCCESS, check, free_port, listener_address, listeners_of, rss_of
+from bench import SUCCESS, check, free_port, free_range, listener_address, listeners_of, rss_of
 
 
 def disturb(address, how):
@@ -94,10 +94,10 @@ def case_A08(bench):
 
 def case_A09(bench):
     """An id from a previous life."""
-    first = free_port()
-    env = {"HETCCL_PORT_RANGE": f"{first}-{first + 15}" if first < 65500 else "50100-50115"}
+    # Rank 0 of both jobs has the same and only port.
+    envs = [{"HETCCL_PORT_RANGE": free_range(1)}, {}, {}, {}]
     old = bench.new_idfile()
-    ranks = bench.start_job(4, "loop", idfile=old, env=env, iters=1000000)
+    ranks = bench.start_job(4, "loop", idfile=old, envs=envs, iters=1000000)
     # The loop takes a new id for every communicator; the first one serves.
     while not os.path.exists(old + ".1"):
         time.sleep(0.001)
@@ -110,9 +110,9 @@ def case_A09(bench):
     kept = os.path.join(bench.tmp, "kept")
     with open(kept, "wb") as file:
         file.write(old_id)
-    ranks = bench.start_job(4, "latency", env=env, iters=2000, hold_ms=4000)
+    ranks = bench.start_job(4, "latency", envs=envs, iters=2000, hold_ms=4000)
     time.sleep(0.5)
-    intruder = bench.start(2, 4, "allreduce", kept, {**env, "HETCCL_INIT_TIMEOUT_S": "30"})
+    intruder = bench.start(2, 4, "allreduce", kept, {"HETCCL_INIT_TIMEOUT_S": "30"})
     (result,) = bench.wait([intruder], 15)
     check(result.code != SUCCESS and result.wall_s <= bench.seconds(10), f"the intruder: {result}")
     check("another run" in result.error, f"the text doesn't say that the id is another run's: {result}")

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from bench import SUCCESS, check
+from bench import SUCCESS, check, free_range
 
 
 def case_A33(bench):
@@ -14,7 +14,7 @@ def case_A33(bench):
         bench.check_talk(result)
     failing = [bench.job(1, "allreduce", env={name: value}, expect=None)
                for name, value in (("HETCCL_SOCKET_IFNAME", "eth99"), ("HETCCL_SLOT_BYTES", "12abc"))]
-    failing.append(bench.job(4, "allreduce", env={"HETCCL_PORT_RANGE": "50000-50001", "HETCCL_INIT_TIMEOUT_S": "2"}, expect=None))
+    failing.append(bench.job(4, "allreduce", env={"HETCCL_PORT_RANGE": free_range(2), "HETCCL_INIT_TIMEOUT_S": "2"}, expect=None))
     failing.append(bench.job(3, "allreduce", env={"HETCCL_INIT_TIMEOUT_S": "2"}, skip_ranks=[1], expect=None))
     ranks = bench.start_job(3, "allreduce", count=100000, iters=1000000, env={"HETCCL_VENDOR": "nvidia,amd"})
     time.sleep(0.6)

@@ -194,17 +194,17 @@ static bool read_options(struct ct_options *options, int argc, char **argv)
 static int publish_id(struct ct *ct)
 {
     ncclResult_t result = ncclGetUniqueId(&ct->id);
+    size_t n_ids = result == ncclSuccess;
     char aside[512];
     FILE *file;
 
-    if (result != ncclSuccess)
-        return ct_fail_call(ct, "ncclGetUniqueId", result);
+    /* Without an id the file is empty: the others need not wait. */
     (void)snprintf(aside, sizeof(aside), "%s.new", ct->options.idfile);
     file = fopen(aside, "wbe");
-    if (file == NULL || fwrite(&ct->id, sizeof(ct->id), 1, file) != 1 || fclose(file) != 0 ||
+    if (file == NULL || fwrite(&ct->id, sizeof(ct->id), n_ids, file) != n_ids || fclose(file) != 0 ||
         rename(aside, ct->options.idfile) != 0)
         return ct_fail(ct, CT_SETUP, "can't write %s: %s", ct->options.idfile, strerror(errno));
-    return CT_OK;
+    return result == ncclSuccess ? CT_OK : ct_fail_call(ct, "ncclGetUniqueId", result);
 }
 
 int ct_find_id(struct ct *ct)
