@@ -176,6 +176,20 @@ static void *need(void *memory)
     return memory;
 }
 
+static void begin_coroutine(struct block *block, size_t block_index, size_t index)
+{
+    struct coroutine *coroutine = &block->coroutines[index];
+
+    fill_thread(block->launch, block_index, index, block->shared, &coroutine->thread);
+    coroutine->block = block;
+    coroutine->stack = block->stacks + index * STACK_BYTES;
+    coroutine->tsan = tsan_create();
+    (void)getcontext(&coroutine->context);
+    coroutine->context.uc_stack.ss_sp = coroutine->stack;
+    coroutine->context.uc_stack.ss_size = STACK_BYTES;
+    makecontext(&coroutine->context, coroutine_main, 0);
+}
+
 static void begin_block(struct block *block, size_t index)
 {
     const struct fake_launch *launch = block->launch;
@@ -185,18 +199,8 @@ static void begin_block(struct block *block, size_t index)
     block->coroutines = need(calloc(block->n_threads, sizeof(*block->coroutines)));
     block->stacks = need(mmap(NULL, block->n_threads * STACK_BYTES, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    for (size_t i = 0; i < block->n_threads; i++) {
-        struct coroutine *coroutine = &block->coroutines[i];
-
-        fill_thread(launch, index, i, block->shared, &coroutine->thread);
-        coroutine->block = block;
-        coroutine->stack = block->stacks + i * STACK_BYTES;
-        coroutine->tsan = tsan_create();
-        (void)getcontext(&coroutine->context);
-        coroutine->context.uc_stack.ss_sp = coroutine->stack;
-        coroutine->context.uc_stack.ss_size = STACK_BYTES;
-        makecontext(&coroutine->context, coroutine_main, 0);
-    }
+    for (size_t i = 0; i < block->n_threads; i++)
+        begin_coroutine(block, index, i);
 }
 
 static void end_block(struct block *block)
