@@ -93,24 +93,32 @@ static bool has_values(struct suite *suite)
     return false;
 }
 
-/* Work behind a wait is held back, and comes once the host lets it. */
+/*
+ * Work behind a wait is held back, and comes once the host lets it. The bytes go by way of device memory: a
+ * copy between host memories may block the caller on a GPU, and would wait for the gate that this thread has
+ * to open.
+ */
 static void case_wait_value(struct suite *suite)
 {
     enum { BYTES = 4096 };
     struct hetccl_stream stream;
     struct gate gate;
     unsigned char *pinned;
+    unsigned char *between;
 
     if (!has_values(suite))
         return;
     stream = suite_stream(suite);
     gate = gate_create(suite);
+    between = suite_memory(suite, BYTES, HETCCL_MEMORY_DEVICE);
     pinned = suite_memory(suite, (size_t)2 * BYTES, HETCCL_MEMORY_PINNED);
     suite_fill(pinned, BYTES, 5);
     memset(pinned + BYTES, 0, BYTES);
     gate_set(gate, 4);
     suite_expect_ok(suite, suite->ops->stream_wait_value(suite->device, stream, gate.address, 5), "wait");
-    suite_expect_ok(suite, suite->ops->copy(suite->device, stream, pinned + BYTES, pinned, BYTES), "copy");
+    suite_expect_ok(suite, suite->ops->copy(suite->device, stream, between, pinned, BYTES), "copy");
+    suite_expect_ok(suite, suite->ops->copy(suite->device, stream, pinned + BYTES, between, BYTES),
+                    "copy back");
     hetccl_sleep_ns(20 * HETCCL_NS_PER_MS);
     suite_check(suite, suite->ops->stream_query(suite->device, stream) == HETCCL_AGAIN,
                 "the stream didn't wait");
@@ -124,6 +132,7 @@ static void case_wait_value(struct suite *suite)
                     "wait");
     suite_finish(suite, stream);
     suite->ops->mem_free(suite->device, pinned, HETCCL_MEMORY_PINNED);
+    suite->ops->mem_free(suite->device, between, HETCCL_MEMORY_DEVICE);
     gate_destroy(suite, gate);
     suite->ops->stream_destroy(suite->device, stream);
 }
