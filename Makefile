@@ -24,7 +24,8 @@ help:
 build:
 	@tools/deps build
 	@test -f build/build.ninja || CC=gcc $(MESON) setup build >/dev/null
-	@$(MESON) compile -C build
+	@echo 'building into build/'
+	@if [ -t 1 ]; then ninja -C build; else ninja -C build --quiet; fi
 
 demo: build
 	@$(PYTHON) tools/demo build

@@ -41,7 +41,7 @@ static const struct setting settings[] = {
     {"PORT_RANGE", NULL, TYPE_PORTS, AT(port_first), "first-last", "", 0, 0, NULL, false,
      "ports that listeners may take, for firewalls"},
     {"DEVICE", NULL, TYPE_CHOICE, AT(device), "", "auto", 0, 0, "auto host cuda hip", false,
-     "what ranks compute on; auto takes the first that is there, else host"},
+     "what ranks compute on; auto is host, and collectives on cuda and hip are not built yet"},
     {"VENDOR", NULL, TYPE_TEXT, AT(vendor), "", "", 0, 0, NULL, false,
      "pretend vendor (nvidia, amd, cpu); a comma list gives rank r the entry r mod length"},
     {"HOST_ID", NULL, TYPE_TEXT, AT(host_id), "", "", 0, 0, NULL, false,
@@ -161,19 +161,31 @@ static enum hetccl_status set_bool(const char *name, const char *value, void *fi
     return HETCCL_OK;
 }
 
+/* A port at the start of text, which must be followed by `end`; 0 when it is none. */
+static uint16_t read_port(const char *text, char end, const char **rest_out)
+{
+    char *rest;
+    unsigned long port;
+
+    if (text[0] < '0' || text[0] > '9')
+        return 0;
+    port = strtoul(text, &rest, 10);
+    if (*rest != end || port > UINT16_MAX)
+        return 0;
+    *rest_out = rest + 1;
+    return (uint16_t)port;
+}
+
 static enum hetccl_status set_ports(const char *name, const char *value, void *field)
 {
     uint16_t ports[2] = {0, 0};
-    unsigned first;
-    unsigned last;
-    int used = 0;
+    const char *rest = value;
 
     if (value[0] != '\0') {
-        if (sscanf(value, "%u-%u%n", &first, &last, &used) != 2 || value[used] != '\0' || first < 1 ||
-            first > last || last > UINT16_MAX)
+        ports[0] = read_port(value, '-', &rest);
+        ports[1] = ports[0] != 0 ? read_port(rest, '\0', &rest) : 0;
+        if (ports[1] == 0 || ports[0] > ports[1])
             return refuse(name, value, "two ports as first-last, 1 to 65535");
-        ports[0] = (uint16_t)first;
-        ports[1] = (uint16_t)last;
     }
     memcpy(field, ports, sizeof(ports));
     return HETCCL_OK;

@@ -89,20 +89,40 @@ enum hetccl_status hetccl_join_start(struct hetccl_mesh *mesh)
     return hetccl_dial_start(mesh->endpoint, &args, &mesh->join.dial);
 }
 
+/*
+ * The root of a creation that failed lives in this process, which may end as soon as the caller hears of it.
+ * Ranks that are only just coming would then find nobody who tells them why, and try until their deadline.
+ */
+static void linger(struct hetccl_mesh *mesh)
+{
+    uint64_t until_ns = hetccl_now_ns() + linger_ns;
+
+    while (hetccl_root_has_news(mesh->endpoint, mesh->job_id, mesh->n_ranks) &&
+           !hetccl_mesh_is_cancelled(mesh) && hetccl_now_ns() < until_ns)
+        hetccl_mesh_nap(mesh, until_ns);
+}
+
 void hetccl_join_stop(struct hetccl_mesh *mesh, enum hetccl_status status, const char *text)
 {
     struct hetccl_wire_failure record = {.status = status, .culprit_rank = mesh->rank};
     uint8_t payload[HETCCL_WIRE_FAILURE_BYTES];
+    bool is_root_here;
 
+    if (mesh->stage != HETCCL_MESH_JOINING)
+        return;
     hetccl_dial_cancel(mesh->join.dial);
     mesh->join.dial = NULL;
     (void)snprintf(record.text, sizeof(record.text), "%s", text);
-    if (mesh->stage == HETCCL_MESH_JOINING && !hetccl_root_give_up(mesh->endpoint, mesh->job_id, &record) &&
-        mesh->join.conn != NULL) {
+    is_root_here = hetccl_root_give_up(mesh->endpoint, mesh->job_id, &record);
+    if (!is_root_here && mesh->join.conn != NULL) {
         hetccl_wire_failure_encode(&record, payload);
         send_to_root(mesh, HETCCL_FRAME_GIVE_UP, payload, sizeof(payload));
     }
     end_talk(mesh);
+    if (is_root_here && (status == HETCCL_ERR_USAGE || status == HETCCL_ERR_REMOTE))
+        linger(mesh);
+    /* A creation that failed leaves nothing behind in its process, no root and no thread. */
+    hetccl_root_forget(mesh->endpoint, mesh->job_id);
 }
 
 /* ---- what the root says ---- */
@@ -284,21 +304,6 @@ static enum hetccl_status start_fixed_root(struct hetccl_mesh *mesh, const struc
     return status;
 }
 
-/*
- * The root of a creation that failed lives in this process, which may end as soon as the caller hears of it.
- * Ranks that are only just coming would then find nobody who tells them why, and try until their deadline.
- */
-static void linger(struct hetccl_mesh *mesh, uint64_t deadline_ns)
-{
-    uint64_t until_ns = hetccl_now_ns() + linger_ns;
-
-    if (deadline_ns < until_ns)
-        until_ns = deadline_ns;
-    while (hetccl_root_has_news(mesh->endpoint, mesh->job_id, mesh->n_ranks) &&
-           !hetccl_mesh_is_cancelled(mesh) && hetccl_now_ns() < until_ns)
-        hetccl_mesh_nap(mesh, until_ns);
-}
-
 static enum hetccl_status join(struct hetccl_mesh *mesh, const struct hetccl_config *config,
                                uint64_t deadline_ns)
 {
@@ -312,8 +317,6 @@ static enum hetccl_status join(struct hetccl_mesh *mesh, const struct hetccl_con
     status = hetccl_join_start(mesh);
     if (status == HETCCL_OK)
         status = wait_for_welcome(mesh, config->init_timeout_s, deadline_ns);
-    if (status == HETCCL_ERR_USAGE || status == HETCCL_ERR_REMOTE)
-        linger(mesh, deadline_ns);
     hetccl_endpoint_unlock(mesh->endpoint);
     return status;
 }

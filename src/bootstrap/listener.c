@@ -2,7 +2,6 @@
 #include "bootstrap/listener.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -54,17 +53,16 @@ static enum hetccl_status fail(const struct hetccl_address *address, int error)
                        strerror(error));
 }
 
-/* Every port of the range once, from a random one on so that ranks of one host don't all run into each other.
- */
+/* Every port of the range once, lowest first, so that a narrow range and who has which of it stay
+ * predictable. */
 static enum hetccl_status try_range(const struct hetccl_address *address, const char *name, uint16_t first,
                                     uint16_t last, int *fd_out)
 {
     uint32_t count = (uint32_t)last - first + 1;
-    uint32_t start = randombytes_uniform(count);
     int error = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        int fd = try_port(*address, (uint16_t)(first + (start + i) % count), &error);
+        int fd = try_port(*address, (uint16_t)(first + i), &error);
 
         if (fd >= 0) {
             *fd_out = fd;

@@ -16,7 +16,7 @@ static const uint64_t status_period_ns = 1ull * HETCCL_NS_PER_S;
 /* After the welcome the ranks close; whoever doesn't is closed. */
 static const uint64_t farewell_ns = 30ull * HETCCL_NS_PER_S;
 /* How long a failed root tells late ranks why. */
-static const uint64_t grudge_ns = 60ull * HETCCL_NS_PER_S;
+static const uint64_t grudge_ns = 10ull * HETCCL_NS_PER_S;
 
 enum root_state { ROOT_COLLECTING = 0, ROOT_DONE, ROOT_FAILED };
 
@@ -365,9 +365,6 @@ bool hetccl_root_give_up(struct hetccl_endpoint *endpoint, uint64_t job_id,
     if (root == NULL)
         return false;
     give_up(root, record->culprit_rank, endpoint->self.host_name, record);
-    /* An abort leaves nothing behind in its process; who comes later finds nobody, as after a death. */
-    if (record->status == HETCCL_ERR_ABORTED)
-        root->deadline_ns = 0;
     return true;
 }
 

@@ -7,8 +7,8 @@ static enum hetccl_status refuse(const char *kind)
 {
     return hetccl_fail(
         HETCCL_ERR_USAGE,
-        "HETCCL_DEVICE=%s: this build computes on host memory only; set HETCCL_DEVICE=host or leave it unset",
-        kind);
+        "HETCCL_DEVICE=%s: collectives on %s are not built yet; set HETCCL_DEVICE=host or leave it unset",
+        kind, kind);
 }
 
 enum hetccl_status hetccl_device_open(const struct hetccl_config *config, struct hetccl_device **out)

@@ -91,7 +91,8 @@ struct hetccl_engine_shm_args {
     struct hetccl_doorbell *const *doorbells; /* by island rank, in shared memory; the array is copied */
     uint32_t island_rank, n_ranks;
     const uint32_t *ranks;
-    size_t slot_bytes; /* wanted size of a large slot, equal on all ranks; what exceeds the caches is not taken */
+    size_t slot_bytes; /* wanted size of a large slot, equal on all ranks; what exceeds the caches is not
+                          taken */
 };
 size_t hetccl_engine_shm_bytes(uint32_t n_ranks);
 HETCCL_NODISCARD enum hetccl_status hetccl_engine_shm_create(const struct hetccl_engine_shm_args *args,

@@ -11,6 +11,16 @@
 
 #define HETCCL_KERNEL_INLINE static inline __attribute__((always_inline, unused))
 
+/* Before a short loop of constant length over words that live in registers; before one that is to stay one.
+ */
+#if defined(__clang__)
+#define HETCCL_KERNEL_UNROLL _Pragma("clang loop unroll(full)")
+#define HETCCL_KERNEL_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define HETCCL_KERNEL_UNROLL _Pragma("GCC unroll 16")
+#define HETCCL_KERNEL_ROLLED _Pragma("GCC unroll 1")
+#endif
+
 /*
  * Before a loop whose iterations don't depend on each other: the output may be identical to an input, which a
  * compiler that has to guard against every overlap takes as a reason to run the loop element by element.

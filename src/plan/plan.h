@@ -3,11 +3,13 @@
 #define HETCCL_PLAN_PLAN_H
 
 /*
- * Pure planning: (topology, call, rank) -> the steps that this rank executes. No I/O, no clock, no device or link.
+ * Pure planning: (topology, call, rank) -> the steps that this rank executes. No I/O, no clock, no device or
+ * link.
  *
- * A plan is a straight-line program over three buffers. Its meaning is that of executing the steps one after the other;
- * `deps` says which earlier steps a step must really wait for (derived from overlapping regions by the builder), so that
- * an executor may overlap the rest. Between two ranks, messages match in the order in which both plans list them.
+ * A plan is a straight-line program over three buffers. Its meaning is that of executing the steps one after
+ * the other; `deps` says which earlier steps a step must really wait for (derived from overlapping regions by
+ * the builder), so that an executor may overlap the rest. Between two ranks, messages match in the order in
+ * which both plans list them.
  *
  * Units: offsets and counts are elements, everywhere.
  */
@@ -58,12 +60,13 @@ enum hetccl_island_op {
     HETCCL_ISLAND_ALLGATHER,      /* each piece goes from its owner to everybody */
     HETCCL_ISLAND_GATHER,         /* each piece goes from its owner to root */
     HETCCL_ISLAND_SCATTER,        /* each piece goes from root to its owner */
-    HETCCL_ISLAND_ALLTOALL,       /* piece i: to and from island rank `owner`, one piece an island rank (mine included) */
+    HETCCL_ISLAND_ALLTOALL,       /* piece i: to and from island rank `owner`, one piece an island rank (mine
+                                     included) */
 };
 
 /*
- * One piece of an island step. All island ranks list the same pieces in the same order with the same owner and count;
- * offsets may differ between ranks.
+ * One piece of an island step. All island ranks list the same pieces in the same order with the same owner
+ * and count; offsets may differ between ranks.
  *
  *   REDUCE_SCATTER  whole_offset: in src (input of everybody), own_offset: in dst (result, at the owner only)
  *   ALLGATHER       own_offset: in src (at the owner only), whole_offset: in dst (of everybody)
@@ -88,12 +91,12 @@ struct hetccl_input {
 
 struct hetccl_step {
     enum hetccl_step_kind kind;
-    enum hetccl_island_op op;    /* ISLAND */
-    uint32_t peer;               /* SEND: global rank */
-    uint32_t root;               /* ISLAND GATHER, SCATTER: island rank */
-    bool is_raw;                 /* COPY, ISLAND reductions: src has not been scaled yet */
-    struct hetccl_region src;    /* COPY, SEND; ISLAND: only .buffer */
-    struct hetccl_region dst;    /* COPY, COMBINE; ISLAND: only .buffer */
+    enum hetccl_island_op op;       /* ISLAND */
+    uint32_t peer;                  /* SEND: global rank */
+    uint32_t root;                  /* ISLAND GATHER, SCATTER: island rank */
+    bool is_raw;                    /* COPY, ISLAND reductions: src has not been scaled yet */
+    struct hetccl_region src;       /* COPY, SEND; ISLAND: only .buffer */
+    struct hetccl_region dst;       /* COPY, COMBINE; ISLAND: only .buffer */
     uint32_t first_piece, n_pieces; /* ISLAND: into plan.pieces */
     uint32_t first_input, n_inputs; /* COMBINE: into plan.inputs, at most HETCCL_REDUCE_MAX_INPUTS */
     uint32_t first_dep, n_deps;     /* into plan.deps: indices of earlier steps */
@@ -123,8 +126,8 @@ struct hetccl_plan_request {
     uint32_t root;
     size_t count; /* as in the NCCL call (sendcount, recvcount, block ...) */
     size_t elem_bytes;
-    bool is_in_place;  /* NCCL's meaning of the call */
-    bool has_scale;    /* average of floats, PreMulSum */
+    bool is_in_place; /* NCCL's meaning of the call */
+    bool has_scale;   /* average of floats, PreMulSum */
     /* ALLTOALLV only, by global rank: this rank's four arrays; borrowed during the call */
     const size_t *send_counts, *send_offsets, *recv_counts, *recv_offsets;
     /* limits, equal on all ranks */
@@ -140,9 +143,11 @@ struct hetccl_plan_request {
  * Ownership: *out is freed by hetccl_plan_destroy(). Threads: any; pure.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_plan_build(const struct hetccl_topo *topo,
-                                                      const struct hetccl_plan_request *request, struct hetccl_plan **out);
+                                                      const struct hetccl_plan_request *request,
+                                                      struct hetccl_plan **out);
 
-/* One send or receive of a group. Offsets are relative to the buffers given to the executor: SEND for sends, RECV for receives. */
+/* One send or receive of a group. Offsets are relative to the buffers given to the executor: SEND for sends,
+ * RECV for receives. */
 struct hetccl_p2p {
     bool is_send;
     uint32_t peer;
@@ -150,8 +155,9 @@ struct hetccl_p2p {
 };
 
 /*
- * hetccl_plan_build_p2p -- sends and receives that all progress at once; those with one peer keep their order.
- * A send to oneself pairs with a receive from oneself in order. Errors: HETCCL_ERR_USAGE when those don't match.
+ * hetccl_plan_build_p2p -- sends and receives that all progress at once; those with one peer keep their
+ * order. A send to oneself pairs with a receive from oneself in order. Errors: HETCCL_ERR_USAGE when those
+ * don't match.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_plan_build_p2p(const struct hetccl_topo *topo, uint32_t rank,
                                                           const struct hetccl_p2p *items, size_t n_items,
@@ -163,10 +169,11 @@ void hetccl_plan_destroy(struct hetccl_plan *plan);
 const char *const *hetccl_plan_algorithms(enum hetccl_coll coll);
 
 /*
- * hetccl_plan_bound_bytes -- what must cross between islands, in all (DESIGN section 2): sum over all ranks of
- * cross bytes of any plan that is not is_small equals this. 0 for ALLTOALLV and P2P (only the caller knows).
+ * hetccl_plan_bound_bytes -- what must cross between islands, in all (DESIGN section 2): sum over all ranks
+ * of cross bytes of any plan that is not is_small equals this. 0 for ALLTOALLV and P2P (only the caller
+ * knows).
  */
-uint64_t hetccl_plan_bound_bytes(const struct hetccl_topo *topo, enum hetccl_coll coll, size_t count, size_t elem_bytes,
-                                 uint32_t root);
+uint64_t hetccl_plan_bound_bytes(const struct hetccl_topo *topo, enum hetccl_coll coll, size_t count,
+                                 size_t elem_bytes, uint32_t root);
 
 #endif

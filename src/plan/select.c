@@ -10,7 +10,7 @@ enum { MAX_FLAT_RANKS = 64 };
 
 static const char *const coll_names[HETCCL_COLLS] = {
     "allreduce", "allgather", "reducescatter", "broadcast", "reduce",
-    "alltoall",  "alltoallv", "gather",         "scatter",   "p2p",
+    "alltoall",  "alltoallv", "gather",        "scatter",   "p2p",
 };
 
 static const char *const algorithm_names[HETCCL_ALGOS] = {"hier", "flat", "leader"};

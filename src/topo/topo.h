@@ -7,8 +7,9 @@
  *
  *   island   ranks that share one engine; ordered by their lowest rank, ranks inside ascending
  *   host     ranks that proved to share memory (numbered by lowest rank)
- *   domain   the islands that lie on one host; an island that spans hosts is a domain of its own. Data that crosses
- *            domains is combined inside the domain first, so a network never carries what shared memory could merge.
+ *   domain   the islands that lie on one host; an island that spans hosts is a domain of its own. Data that
+ * crosses domains is combined inside the domain first, so a network never carries what shared memory could
+ * merge.
  */
 
 #include <stdbool.h>
@@ -18,7 +19,13 @@
 #include "base/status.h"
 
 enum hetccl_vendor { HETCCL_VENDOR_CPU = 0, HETCCL_VENDOR_NVIDIA, HETCCL_VENDOR_AMD, HETCCL_VENDORS };
-enum hetccl_engine_kind { HETCCL_ENGINE_NONE = 0, HETCCL_ENGINE_SHM, HETCCL_ENGINE_P2P, HETCCL_ENGINE_CCL, HETCCL_ENGINE_KINDS };
+enum hetccl_engine_kind {
+    HETCCL_ENGINE_NONE = 0,
+    HETCCL_ENGINE_SHM,
+    HETCCL_ENGINE_P2P,
+    HETCCL_ENGINE_CCL,
+    HETCCL_ENGINE_KINDS
+};
 enum hetccl_link_kind { HETCCL_LINK_SHM = 0, HETCCL_LINK_VERBS, HETCCL_LINK_TCP, HETCCL_LINK_KINDS };
 
 const char *hetccl_vendor_name(enum hetccl_vendor vendor);
@@ -36,7 +43,8 @@ struct hetccl_rank_facts {
     uint32_t link_kinds;            /* bit per hetccl_link_kind the rank can use across islands */
 };
 
-/* Costs for the choice of plans, exchanged or defaults: one message costs latency_ns + bytes / (bytes_per_us). */
+/* Costs for the choice of plans, exchanged or defaults: one message costs latency_ns + bytes /
+ * (bytes_per_us). */
 struct hetccl_cost {
     double latency_us;
     double bytes_per_us;
@@ -55,9 +63,9 @@ struct hetccl_island {
     enum hetccl_vendor vendor;
     enum hetccl_engine_kind engine; /* HETCCL_ENGINE_NONE for one rank */
     uint32_t domain;
-    uint32_t host;    /* UINT32_MAX when it spans hosts */
+    uint32_t host; /* UINT32_MAX when it spans hosts */
     uint32_t n_ranks;
-    uint32_t *ranks;  /* ascending */
+    uint32_t *ranks; /* ascending */
 };
 
 struct hetccl_domain {
@@ -82,19 +90,20 @@ struct hetccl_topo {
 /*
  * hetccl_topo_build -- islands, hosts and domains out of all ranks' facts.
  *
- * Same vendor and, for ccl, same library_key make an island; for p2p and shm also the same host. Then split_sizes cuts
- * each island further (left-over ranks form a last one).
- * Ownership: *out's arrays are freed by hetccl_topo_fini(). Errors: HETCCL_ERR_SYSTEM.
+ * Same vendor and, for ccl, same library_key make an island; for p2p and shm also the same host. Then
+ * split_sizes cuts each island further (left-over ranks form a last one). Ownership: *out's arrays are freed
+ * by hetccl_topo_fini(). Errors: HETCCL_ERR_SYSTEM.
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_topo_build(const struct hetccl_topo_args *args, struct hetccl_topo *out);
+HETCCL_NODISCARD enum hetccl_status hetccl_topo_build(const struct hetccl_topo_args *args,
+                                                      struct hetccl_topo *out);
 void hetccl_topo_fini(struct hetccl_topo *topo);
 
 /*
  * The link kind between two ranks: shm on one host if both can, else the first of verbs, tcp that both can.
  * Errors: HETCCL_ERR_USAGE naming both ranks when there is none.
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_topo_link_kind(const struct hetccl_topo *topo, uint32_t a_rank, uint32_t b_rank,
-                                                          enum hetccl_link_kind *out);
+HETCCL_NODISCARD enum hetccl_status hetccl_topo_link_kind(const struct hetccl_topo *topo, uint32_t a_rank,
+                                                          uint32_t b_rank, enum hetccl_link_kind *out);
 
 /* Default costs of a link or engine kind, for callers that have measured nothing. */
 struct hetccl_cost hetccl_topo_default_link_cost(enum hetccl_link_kind kind);

@@ -3,8 +3,8 @@
 #define HETCCL_WIRE_CALL_TAG_H
 
 /*
- * The identity of a call, carried by every message and every engine slot, so that ranks that disagree are told so
- * instead of adding unlike data.
+ * The identity of a call, carried by every message and every engine slot, so that ranks that disagree are
+ * told so instead of adding unlike data.
  */
 
 #include <stdbool.h>

@@ -22,7 +22,7 @@ struct hetccl_wire_peer {
     uint64_t library_key;     /* version of the vendor's library */
     uint64_t pci_key;         /* device's PCI address; equal for ranks that share a GPU; 0: none */
     uint64_t config_hash;     /* hetccl_config_wire_hash() */
-    uint64_t machine_key;                   /* boot id alone: who competes for the same processors */
+    uint64_t machine_key;     /* boot id alone: who competes for the same processors */
     uint32_t library_version; /* of HetCCL, major << 16 | minor << 8 | patch */
     uint32_t link_kinds;      /* a bit per enum hetccl_link_kind */
     uint32_t pid;             /* for texts and /proc names */

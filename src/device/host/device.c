@@ -2,58 +2,14 @@
 #include "device/host/host.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "base/fault.h"
 #include "base/memory.h"
-
-enum { HUGE_PAGE_BYTES = 2 << 20 };
+#include "device/host/internal.h"
+#include "device/unsupported.h"
 
 static void host_close(struct hetccl_device *device)
 {
     hetccl_free(device);
-}
-
-/*
- * Whole pages, so that a buffer shares none with anything else. Large ones start where a huge page can, and
- * ask for huge pages: buffers are walked from end to end, and small pages cost a miss of the TLB every 4 KiB.
- */
-static enum hetccl_status host_mem_alloc(struct hetccl_device *device, size_t bytes,
-                                         enum hetccl_memory_kind kind, void **out)
-{
-    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    bool is_large = bytes >= HUGE_PAGE_BYTES;
-    void *memory = NULL;
-
-    if (bytes == 0)
-        return hetccl_fail(HETCCL_ERR_ARG, "host device: an allocation of 0 bytes was asked for");
-    if (bytes > SIZE_MAX - HUGE_PAGE_BYTES || hetccl_fault_hit(HETCCL_FAULT_ALLOC) ||
-        posix_memalign(&memory, is_large ? HUGE_PAGE_BYTES : page_bytes,
-                       hetccl_round_up(bytes, page_bytes)) != 0)
-        return hetccl_fail(
-            HETCCL_ERR_SYSTEM,
-            "host device: no memory for %zu bytes: free memory on this host or raise the limit", bytes);
-    /* Advice: a kernel without huge pages refuses, and small pages do as well. */
-    if (is_large)
-        (void)madvise(memory, hetccl_round_up(bytes, page_bytes), MADV_HUGEPAGE);
-    *out = memory;
-    return HETCCL_OK;
-}
-
-static void host_mem_free(struct hetccl_device *device, void *memory, enum hetccl_memory_kind kind)
-{
-    free(memory);
-}
-
-static enum hetccl_status host_copy(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
-                                    const void *src, size_t bytes)
-{
-    if (bytes > 0)
-        memcpy(dst, src, bytes);
-    return HETCCL_OK;
 }
 
 static enum hetccl_status host_reduce(struct hetccl_device *device, struct hetccl_stream stream,
@@ -106,16 +62,44 @@ static enum hetccl_status host_average_narrow(struct hetccl_device *device, stru
     return status;
 }
 
+static const char *host_error_name(struct hetccl_device *device, int code)
+{
+    return "no code of a runtime";
+}
+
 static const struct hetccl_device_ops host_ops = {
     .name = "host",
     .is_synchronous = true,
     .close = host_close,
-    .mem_alloc = host_mem_alloc,
-    .mem_free = host_mem_free,
-    .copy = host_copy,
+    .mem_alloc = hetccl_host_mem_alloc,
+    .mem_free = hetccl_host_mem_free,
+    .host_register = hetccl_host_register,
+    .host_unregister = hetccl_host_unregister,
+    .device_address = hetccl_host_device_address,
+    .classify = hetccl_host_classify,
+    .ipc_export = hetccl_device_no_ipc_export,
+    .ipc_import = hetccl_device_no_ipc_import,
+    .ipc_close = hetccl_device_no_ipc_close,
+    .stream_create = hetccl_host_stream_create,
+    .stream_destroy = hetccl_host_stream_destroy,
+    .stream_query = hetccl_host_stream_query,
+    .stream_capture = hetccl_host_stream_capture,
+    .stream_wait_event = hetccl_host_stream_wait_event,
+    .stream_wait_value = hetccl_device_no_wait_value,
+    .stream_write_value = hetccl_device_no_write_value,
+    .event_create = hetccl_host_event_create,
+    .event_destroy = hetccl_host_event_destroy,
+    .event_record = hetccl_host_event_record,
+    .event_query = hetccl_host_event_query,
+    .module_load = hetccl_device_no_module_load,
+    .module_unload = hetccl_device_no_module_unload,
+    .kernel_find = hetccl_device_no_kernel_find,
+    .kernel_launch = hetccl_device_no_kernel_launch,
+    .copy = hetccl_host_copy,
     .reduce = host_reduce,
     .average_widen = host_average_widen,
     .average_narrow = host_average_narrow,
+    .error_name = host_error_name,
 };
 
 #if defined(__x86_64__)

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_FAKE_CUDA_DRIVER_H
+#define TESTS_FAKE_CUDA_DRIVER_H
+
+/* The driver functions that the fake exports, as cuda.h has them. table_check.c holds them against the
+ * library's table. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/cuda/cuda_abi.h"
+#include "fake_cuda.h"
+
+#pragma GCC visibility push(default)
+
+unsigned cuInit(unsigned flags);
+unsigned cuDriverGetVersion(int *version);
+unsigned cuGetErrorName(unsigned code, const char **name);
+unsigned cuGetErrorString(unsigned code, const char **text);
+unsigned cuDeviceGet(int *device, int ordinal);
+unsigned cuDeviceGetCount(int *count);
+unsigned cuDeviceGetAttribute(int *value, unsigned attribute, int device);
+unsigned cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device);
+unsigned cuDevicePrimaryCtxRelease_v2(int device);
+unsigned cuCtxGetCurrent(struct CUctx_st **context);
+unsigned cuCtxPushCurrent_v2(struct CUctx_st *context);
+unsigned cuCtxPopCurrent_v2(struct CUctx_st **context);
+unsigned cuCtxGetDevice(int *device);
+unsigned cuCtxGetStreamPriorityRange(int *least, int *greatest);
+unsigned cuMemAlloc_v2(hetccl_cu_address *address, size_t bytes);
+unsigned cuMemFree_v2(hetccl_cu_address address);
+unsigned cuMemHostAlloc(void **memory, size_t bytes, unsigned flags);
+unsigned cuMemFreeHost(void *memory);
+unsigned cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags);
+unsigned cuMemHostUnregister(void *memory);
+unsigned cuMemHostGetDevicePointer_v2(hetccl_cu_address *address, void *memory, unsigned flags);
+unsigned cuPointerGetAttributes(unsigned count, unsigned *attributes, void **data, hetccl_cu_address pointer);
+unsigned cuMemcpyAsync(hetccl_cu_address dst, hetccl_cu_address src, size_t bytes,
+                       struct CUstream_st *stream);
+unsigned cuIpcGetMemHandle(struct hetccl_cu_ipc_handle *handle, hetccl_cu_address address);
+unsigned cuIpcOpenMemHandle_v2(hetccl_cu_address *address, struct hetccl_cu_ipc_handle handle,
+                               unsigned flags);
+unsigned cuIpcCloseMemHandle(hetccl_cu_address address);
+unsigned cuStreamCreateWithPriority(struct CUstream_st **stream, unsigned flags, int priority);
+unsigned cuStreamDestroy_v2(struct CUstream_st *stream);
+unsigned cuStreamQuery(struct CUstream_st *stream);
+unsigned cuStreamWaitEvent(struct CUstream_st *stream, struct CUevent_st *event, unsigned flags);
+unsigned cuStreamGetCaptureInfo_v2(struct CUstream_st *stream, unsigned *status, uint64_t *id,
+                                   struct CUgraph_st **graph, struct CUgraphNode_st *const **dependencies,
+                                   size_t *n_dependencies);
+unsigned cuThreadExchangeStreamCaptureMode(unsigned *mode);
+unsigned cuEventCreate(struct CUevent_st **event, unsigned flags);
+unsigned cuEventDestroy_v2(struct CUevent_st *event);
+unsigned cuEventRecord(struct CUevent_st *event, struct CUstream_st *stream);
+unsigned cuEventQuery(struct CUevent_st *event);
+unsigned cuStreamWaitValue32_v2(struct CUstream_st *stream, hetccl_cu_address address, uint32_t value,
+                                unsigned flags);
+unsigned cuStreamWriteValue32_v2(struct CUstream_st *stream, hetccl_cu_address address, uint32_t value,
+                                 unsigned flags);
+unsigned cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_options,
+                            unsigned *options, void **values);
+unsigned cuModuleUnload(struct CUmod_st *module);
+unsigned cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module, const char *name);
+unsigned cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        struct CUstream_st *stream, void **params, void **extra);
+
+/* For tests only. */
+unsigned cuCtxSetCurrent(struct CUctx_st *context);
+unsigned cuMemAllocManaged(hetccl_cu_address *address, size_t bytes, unsigned flags);
+unsigned cuStreamCreate(struct CUstream_st **stream, unsigned flags);
+unsigned cuStreamBeginCapture_v2(struct CUstream_st *stream, unsigned mode);
+unsigned cuStreamEndCapture(struct CUstream_st *stream, struct CUgraph_st **graph);
+
+void fake_cuda_register(const struct fake_cuda_kernel *kernels);
+void fake_cuda_fail(const char *function, unsigned k, unsigned code);
+unsigned fake_cuda_calls(const char *function);
+size_t fake_cuda_live_objects(void);
+
+#pragma GCC visibility pop
+
+#endif

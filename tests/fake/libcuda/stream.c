@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A stream is a queue and a detached thread that works it off. Whatever a stream must wait for is a marker: a
+ * point in another stream, reached or not. The default stream and the streams that aren't non-blocking take
+ * turns by markers.
+ */
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fake.h"
+
+static struct CUstream_st *streams; /* default streams included */
+static size_t n_default_streams;
+static uint64_t last_capture_id;
+
+struct fake_marker *fake_marker_new(unsigned n_refs)
+{
+    struct fake_marker *marker = calloc(1, sizeof(*marker));
+
+    if (marker != NULL)
+        marker->n_refs = n_refs;
+    return marker;
+}
+
+void fake_marker_put(struct fake_marker *marker)
+{
+    if (marker != NULL && --marker->n_refs == 0)
+        free(marker);
+}
+
+static void sleep_a_little(void)
+{
+    const struct timespec time = {.tv_nsec = FAKE_SPIN_NS};
+
+    (void)nanosleep(&time, NULL);
+}
+
+static unsigned sticky_of(struct CUctx_st *context)
+{
+    unsigned code;
+
+    pthread_mutex_lock(&fake_lock);
+    code = context->sticky;
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+static void wait_value(struct CUstream_st *stream, const struct fake_op *op)
+{
+    while ((int32_t)(__atomic_load_n(op->word, __ATOMIC_ACQUIRE) - op->value) < 0 &&
+           sticky_of(stream->context) == 0)
+        sleep_a_little();
+}
+
+static void run_kernel(struct CUstream_st *stream, const struct fake_op *op)
+{
+    unsigned code = fake_script_call("kernel");
+
+    if (code == 0) {
+        fake_run_launch(op->launch);
+        return;
+    }
+    pthread_mutex_lock(&fake_lock);
+    stream->context->sticky = code;
+    pthread_mutex_unlock(&fake_lock);
+}
+
+static void wait_marker(const struct fake_op *op)
+{
+    pthread_mutex_lock(&fake_lock);
+    while (!op->marker->is_reached)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+static void reach_marker(const struct fake_op *op)
+{
+    pthread_mutex_lock(&fake_lock);
+    op->marker->is_reached = true;
+    pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+/* A context that has failed does no work any more, but its markers are reached. */
+static void run_op(struct CUstream_st *stream, const struct fake_op *op)
+{
+    bool is_dead = sticky_of(stream->context) != 0;
+
+    if (op->kind == FAKE_MARK)
+        reach_marker(op);
+    else if (op->kind == FAKE_WAIT)
+        wait_marker(op);
+    else if (is_dead)
+        return;
+    else if (op->kind == FAKE_COPY)
+        memmove(op->dst, op->src, op->bytes);
+    else if (op->kind == FAKE_WAIT_VALUE)
+        wait_value(stream, op);
+    else if (op->kind == FAKE_WRITE_VALUE)
+        __atomic_store_n(op->word, op->value, __ATOMIC_RELEASE);
+    else
+        run_kernel(stream, op);
+}
+
+static void drop_op(struct fake_op *op)
+{
+    fake_marker_put(op->marker);
+    fake_launch_free(op->launch);
+    free(op);
+}
+
+static void *work(void *arg)
+{
+    struct CUstream_st *stream = arg;
+    struct fake_op *op;
+
+    pthread_mutex_lock(&fake_lock);
+    while (stream->first != NULL || !stream->is_closing) {
+        op = stream->first;
+        if (op == NULL) {
+            pthread_cond_wait(&fake_changed, &fake_lock);
+            continue;
+        }
+        stream->first = op->next;
+        if (stream->first == NULL)
+            stream->last = NULL;
+        pthread_mutex_unlock(&fake_lock);
+        run_op(stream, op);
+        pthread_mutex_lock(&fake_lock);
+        drop_op(op);
+        stream->n_pending--;
+        pthread_cond_broadcast(&fake_changed);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    free(stream);
+    return NULL;
+}
+
+static int start_worker(struct CUstream_st *stream)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    pthread_t thread;
+    int error;
+
+    (void)sigfillset(&all);
+    (void)pthread_attr_init(&attributes);
+    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&thread, &attributes, work, stream);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return error;
+}
+
+struct CUstream_st *fake_stream_new(struct CUctx_st *context, bool is_blocking)
+{
+    struct CUstream_st *stream = calloc(1, sizeof(*stream));
+
+    if (stream == NULL)
+        return NULL;
+    stream->context = context;
+    stream->is_blocking = is_blocking;
+    if (context->default_stream == NULL)
+        n_default_streams++;
+    if (start_worker(stream) != 0) {
+        free(stream);
+        return NULL;
+    }
+    stream->next = streams;
+    streams = stream;
+    return stream;
+}
+
+struct CUstream_st *fake_stream_find(struct CUstream_st *stream)
+{
+    /* 0, 1 and 2 are the default stream, the legacy one, and the thread's own. */
+    if ((uintptr_t)stream <= 2)
+        return fake_current()->default_stream;
+    for (struct CUstream_st *known = streams; known != NULL; known = known->next) {
+        if (known == stream)
+            return stream;
+    }
+    return NULL;
+}
+
+static unsigned push(struct CUstream_st *stream, const struct fake_op *op)
+{
+    struct fake_op *own = malloc(sizeof(*own));
+
+    if (own == NULL)
+        return HETCCL_CUDA_ERROR_OUT_OF_MEMORY;
+    *own = *op;
+    own->next = NULL;
+    if (stream->last != NULL)
+        stream->last->next = own;
+    else
+        stream->first = own;
+    stream->last = own;
+    stream->n_pending++;
+    pthread_cond_broadcast(&fake_changed);
+    return 0;
+}
+
+/* What is enqueued on `later` from now on waits for all that stands in `earlier`. */
+static unsigned order(struct CUstream_st *earlier, struct CUstream_st *later)
+{
+    struct fake_op op = {.kind = FAKE_MARK};
+    unsigned code;
+
+    if (earlier->n_pending == 0)
+        return 0;
+    op.marker = fake_marker_new(2);
+    if (op.marker == NULL)
+        return HETCCL_CUDA_ERROR_OUT_OF_MEMORY;
+    code = push(earlier, &op);
+    op.kind = FAKE_WAIT;
+    return code != 0 ? code : push(later, &op);
+}
+
+static unsigned take_turns(struct CUstream_st *stream)
+{
+    struct CUstream_st *own_default = stream->context->default_stream;
+    unsigned code = 0;
+
+    if (stream->is_blocking)
+        return order(own_default, stream);
+    if (stream != own_default)
+        return 0;
+    for (struct CUstream_st *other = streams; other != NULL && code == 0; other = other->next) {
+        if (other->is_blocking && other->context == stream->context)
+            code = order(other, stream);
+    }
+    return code;
+}
+
+unsigned fake_enqueue_locked(struct CUstream_st *stream, const struct fake_op *op)
+{
+    struct CUstream_st *found = fake_stream_find(stream);
+    unsigned code;
+
+    if (found == NULL)
+        return HETCCL_CUDA_ERROR_INVALID_HANDLE;
+    if (found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+        return HETCCL_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        return HETCCL_CUDA_ERROR_NOT_SUPPORTED; /* this fake captures no work */
+    code = take_turns(found);
+    return code != 0 ? code : push(found, op);
+}
+
+unsigned fake_enqueue(struct CUstream_st *stream, const struct fake_op *op)
+{
+    unsigned code;
+
+    pthread_mutex_lock(&fake_lock);
+    code = fake_enqueue_locked(stream, op);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+static bool is_idle(const struct CUctx_st *context)
+{
+    for (const struct CUstream_st *stream = streams; stream != NULL; stream = stream->next) {
+        if (stream->context == context && stream->n_pending > 0)
+            return false;
+    }
+    return true;
+}
+
+void fake_wait_idle(const struct CUctx_st *context)
+{
+    while (!is_idle(context))
+        pthread_cond_wait(&fake_changed, &fake_lock);
+}
+
+size_t fake_stream_count(void)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&fake_lock);
+    for (const struct CUstream_st *stream = streams; stream != NULL; stream = stream->next)
+        n++;
+    n -= n_default_streams;
+    pthread_mutex_unlock(&fake_lock);
+    return n;
+}
+
+void fake_spoil_captures(bool *was_any_out)
+{
+    for (struct CUstream_st *stream = streams; stream != NULL; stream = stream->next) {
+        if (stream->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE &&
+            stream->capture_mode == HETCCL_CU_STREAM_CAPTURE_MODE_GLOBAL) {
+            stream->capture_status = HETCCL_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+            *was_any_out = true;
+        }
+    }
+}
+
+static unsigned create_stream(struct CUstream_st **stream, unsigned flags)
+{
+    struct CUstream_st *created;
+
+    if (flags > HETCCL_CU_STREAM_NON_BLOCKING)
+        return HETCCL_CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    created = fake_stream_new(fake_current(), flags != HETCCL_CU_STREAM_NON_BLOCKING);
+    pthread_mutex_unlock(&fake_lock);
+    if (created == NULL)
+        return HETCCL_CUDA_ERROR_OUT_OF_MEMORY;
+    *stream = created;
+    return 0;
+}
+
+unsigned cuStreamCreate(struct CUstream_st **stream, unsigned flags)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    return code != 0 ? code : create_stream(stream, flags);
+}
+
+unsigned cuStreamCreateWithPriority(struct CUstream_st **stream, unsigned flags, int priority)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    return code != 0 ? code : create_stream(stream, flags);
+}
+
+unsigned cuStreamDestroy_v2(struct CUstream_st *stream)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+    struct CUstream_st **link = &streams;
+
+    if (code != 0)
+        return code;
+    pthread_mutex_lock(&fake_lock);
+    while (*link != NULL && *link != stream)
+        link = &(*link)->next;
+    if (*link == NULL || stream->context->default_stream == stream) {
+        code = HETCCL_CUDA_ERROR_INVALID_HANDLE;
+    } else {
+        *link = stream->next;
+        stream->is_closing = true;
+        pthread_cond_broadcast(&fake_changed);
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+unsigned cuStreamQuery(struct CUstream_st *stream)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+    struct CUstream_st *found;
+
+    if (code != 0)
+        return code;
+    pthread_mutex_lock(&fake_lock);
+    found = fake_stream_find(stream);
+    if (found == NULL) {
+        code = HETCCL_CUDA_ERROR_INVALID_HANDLE;
+    } else if (found->capture_status != HETCCL_CU_STREAM_CAPTURE_STATUS_NONE) {
+        found->capture_status = HETCCL_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        code = HETCCL_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    } else if (found->n_pending > 0) {
+        code = HETCCL_CUDA_ERROR_NOT_READY;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+unsigned cuMemcpyAsync(hetccl_cu_address dst, hetccl_cu_address src, size_t bytes, struct CUstream_st *stream)
+{
+    struct fake_op op = {.kind = FAKE_COPY,
+                         .dst = (void *)(uintptr_t)dst,
+                         .src = (const void *)(uintptr_t)src,
+                         .bytes = bytes};
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    if (code != 0)
+        return code;
+    if (!fake_memory_is_usable(dst, bytes) || !fake_memory_is_usable(src, bytes))
+        return HETCCL_CUDA_ERROR_INVALID_VALUE;
+    return fake_enqueue(stream, &op);
+}
+
+static unsigned enqueue_value(struct CUstream_st *stream, enum fake_op_kind kind, hetccl_cu_address address,
+                              uint32_t value)
+{
+    struct fake_op op = {.kind = kind, .word = (uint32_t *)(uintptr_t)address, .value = value};
+    const struct fake_memory *memory;
+    unsigned code = HETCCL_CUDA_ERROR_INVALID_VALUE;
+
+    pthread_mutex_lock(&fake_lock);
+    memory = fake_memory_find(address);
+    if (memory != NULL && memory->kind != FAKE_MANAGED && address % sizeof(uint32_t) == 0)
+        code = fake_enqueue_locked(stream, &op);
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+unsigned cuStreamWaitValue32_v2(struct CUstream_st *stream, hetccl_cu_address address, uint32_t value,
+                                unsigned flags)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    if (code == 0 && flags != HETCCL_CU_STREAM_WAIT_VALUE_GEQ)
+        code = HETCCL_CUDA_ERROR_INVALID_VALUE;
+    return code != 0 ? code : enqueue_value(stream, FAKE_WAIT_VALUE, address, value);
+}
+
+unsigned cuStreamWriteValue32_v2(struct CUstream_st *stream, hetccl_cu_address address, uint32_t value,
+                                 unsigned flags)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    if (code == 0 && flags != HETCCL_CU_STREAM_WRITE_VALUE_DEFAULT)
+        code = HETCCL_CUDA_ERROR_INVALID_VALUE;
+    return code != 0 ? code : enqueue_value(stream, FAKE_WRITE_VALUE, address, value);
+}
+
+unsigned cuStreamGetCaptureInfo_v2(struct CUstream_st *stream, unsigned *status, uint64_t *id,
+                                   struct CUgraph_st **graph, struct CUgraphNode_st *const **dependencies,
+                                   size_t *n_dependencies)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+    const struct CUstream_st *found;
+
+    if (code != 0)
+        return code;
+    if (graph != NULL || dependencies != NULL || n_dependencies != NULL)
+        return HETCCL_CUDA_ERROR_NOT_SUPPORTED;
+    pthread_mutex_lock(&fake_lock);
+    found = fake_stream_find(stream);
+    if (found == NULL) {
+        code = HETCCL_CUDA_ERROR_INVALID_HANDLE;
+    } else {
+        *status = found->capture_status;
+        if (id != NULL && found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE)
+            *id = found->capture_id;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+unsigned cuStreamBeginCapture_v2(struct CUstream_st *stream, unsigned mode)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+    struct CUstream_st *found;
+
+    if (code != 0)
+        return code;
+    pthread_mutex_lock(&fake_lock);
+    found = fake_stream_find(stream);
+    if (found == NULL || found == found->context->default_stream ||
+        found->capture_status != HETCCL_CU_STREAM_CAPTURE_STATUS_NONE) {
+        code = HETCCL_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    } else {
+        found->capture_status = HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        found->capture_mode = mode;
+        found->capture_id = ++last_capture_id;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
+
+/* Nothing was captured, so there is no graph to give. */
+unsigned cuStreamEndCapture(struct CUstream_st *stream, struct CUgraph_st **graph)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+    struct CUstream_st *found;
+
+    if (code != 0)
+        return code;
+    pthread_mutex_lock(&fake_lock);
+    found = fake_stream_find(stream);
+    if (found == NULL || found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_NONE) {
+        code = HETCCL_CUDA_ERROR_INVALID_VALUE;
+    } else {
+        if (found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+            code = HETCCL_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        found->capture_status = HETCCL_CU_STREAM_CAPTURE_STATUS_NONE;
+        *graph = NULL;
+    }
+    pthread_mutex_unlock(&fake_lock);
+    return code;
+}
