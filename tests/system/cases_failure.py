@@ -45,6 +45,7 @@ def case_A14(bench):
 
 def case_A15(bench):
     """Abort does not wait for others."""
+    spare = 1 if bench.sanitizer == "thread" else 0  # ThreadSanitizer has a thread of its own
     for env in ({}, {"HETCCL_VENDOR": "nvidia,amd"}, {"HETCCL_HOST_ID": "a,b"}):
         for variant in ("once", "twice"):
             ranks = bench.start_job(2, "abort", env=env, variant=variant, limit=2000)
@@ -57,7 +58,7 @@ def case_A15(bench):
             check(result.code == SUCCESS, str(result))
             check(result.number("abort_s") <= bench.seconds(2), f"abort took {result.notes['abort_s']} s")
             check(result.number("call") != SUCCESS, "the call that was aborted says success")
-            check(result.number("threads_left") == 0, f"{env}, {variant}: {result.notes['threads_left']} threads left")
+            check(result.number("threads_left") <= spare, f"{env}, {variant}: {result.notes['threads_left']} threads left")
         ranks = bench.start_job(2, "leave", env=env, limit=2000)
         time.sleep(1)
         ranks[1].signal(signal.SIGSTOP)
@@ -72,7 +73,7 @@ def case_A15(bench):
     for result in results:
         check(result.code == SUCCESS, str(result))
         check(result.number("abort_s") <= bench.seconds(2), f"abort of an init took {result.notes['abort_s']} s")
-        check(result.number("threads_left") == 0, f"{result.notes['threads_left']} threads left")
+        check(result.number("threads_left") <= spare, f"{result.notes['threads_left']} threads left")
 
 
 def disagree(bench, name, env, variant):

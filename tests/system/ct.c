@@ -306,7 +306,6 @@ int main(int argc, char **argv)
     double start = ct_now_s();
     int code;
 
-    ct.threads_at_start = ct_count_threads();
     if (!read_options(&ct.options, argc, argv))
         return 2;
     code = run(&ct);

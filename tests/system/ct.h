@@ -42,7 +42,6 @@ struct ct {
     struct ct_options options;
     ncclUniqueId id;
     ncclComm_t comm;
-    long threads_at_start; /* one; a sanitizer may have its own */
     double init_s;
     uint32_t crc;
     char notes[512];  /* "key=value key=value" for the result line */
