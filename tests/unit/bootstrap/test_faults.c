@@ -175,8 +175,7 @@ static void cancel_body(struct team_rank *rank)
     if (rank->rank == 2)
         return;
     if (rank->rank == 1) {
-        sleep_ms(300);
-        team_create(rank); /* is told by the root that rank 0 has gone, or has come too late */
+        team_create(rank); /* is told by the root, which lives with rank 0, that rank 0 has gone */
         expect(hetccl_is_error(rank->create_status), "create fails after another rank gave up");
         expect(rank->create_ns < 8ull * HETCCL_NS_PER_S, "without waiting for the deadline");
         return;
