@@ -92,7 +92,7 @@ struct hetccl_session {
 enum { HETCCL_RECENT_TAGS = 8 };
 
 struct hetccl_comm {
-    uint64_t magic;
+    _Atomic uint64_t magic;   /* read by threads that race with the end of the communicator */
     unsigned fork_generation; /* a forked child must not use it */
     struct hetccl_comm_options options;
     struct hetccl_config config;

@@ -44,10 +44,41 @@ enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out)
     return HETCCL_OK;
 }
 
+/*
+ * The memory of handles is kept for new ones and never given back: two threads may abort one communicator at
+ * the same moment, and the later one must still be able to see that it is gone.
+ */
+static struct hetccl_comm *retired;
+static pthread_mutex_t retired_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static enum hetccl_status take_memory(struct hetccl_comm **out)
+{
+    struct hetccl_comm *comm;
+
+    pthread_mutex_lock(&retired_lock);
+    comm = retired;
+    if (comm != NULL)
+        retired = comm->session.next;
+    pthread_mutex_unlock(&retired_lock);
+    if (comm == NULL)
+        return hetccl_alloc_aligned(1, sizeof(*comm), out);
+    memset((char *)comm + sizeof(comm->magic), 0, sizeof(*comm) - sizeof(comm->magic));
+    *out = comm;
+    return HETCCL_OK;
+}
+
+static void retire_memory(struct hetccl_comm *comm)
+{
+    pthread_mutex_lock(&retired_lock);
+    comm->session.next = retired;
+    retired = comm;
+    pthread_mutex_unlock(&retired_lock);
+}
+
 enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options, struct hetccl_comm **out)
 {
     struct hetccl_comm *comm = NULL;
-    enum hetccl_status status = hetccl_alloc_aligned(1, sizeof(*comm), &comm);
+    enum hetccl_status status = take_memory(&comm);
 
     if (status != HETCCL_OK)
         return status;
@@ -55,7 +86,7 @@ enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options, 
     if (status == HETCCL_OK)
         status = hetccl_alloc_aligned(1, sizeof(*comm->private_doorbell), &comm->private_doorbell);
     if (status != HETCCL_OK) {
-        hetccl_free(comm);
+        retire_memory(comm);
         return status;
     }
     comm->own_doorbell = comm->private_doorbell;
@@ -97,7 +128,7 @@ static void release(struct hetccl_comm *comm)
     hetccl_free(comm->private_doorbell);
     pthread_mutex_destroy(&comm->lock);
     comm->magic = 0;
-    hetccl_free(comm);
+    retire_memory(comm);
 }
 
 /* ---- state and failure ---- */
