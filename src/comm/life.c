@@ -345,15 +345,19 @@ void hetccl_comm_destroy(struct hetccl_comm *comm)
 
 void hetccl_comm_abort(struct hetccl_comm *comm)
 {
-    char text[HETCCL_ERROR_TEXT_BYTES];
+    char text[HETCCL_ERROR_TEXT_BYTES] = "the communicator was aborted before its ranks had come";
+    struct hetccl_mesh *mesh;
 
     if (comm == NULL || comm->fork_generation != hetccl_fork_generation())
         return;
-    (void)snprintf(text, sizeof(text), "rank %u aborted the communicator", comm->rank);
+    /* Another thread may still be setting everything up; only the mesh is there for both to see. */
+    mesh = comm->mesh;
+    if (mesh != NULL)
+        (void)snprintf(text, sizeof(text), "rank %u aborted the communicator", hetccl_mesh_rank(mesh));
     atomic_store(&comm->is_cancelled, true);
     atomic_store(&comm->is_interrupted, true);
-    if (keep_failure(comm, HETCCL_ERR_ABORTED, text) && comm->mesh != NULL)
-        hetccl_mesh_report_failure(comm->mesh, HETCCL_ERR_REMOTE, comm->rank, text);
+    if (keep_failure(comm, HETCCL_ERR_ABORTED, text) && mesh != NULL)
+        hetccl_mesh_report_failure(mesh, HETCCL_ERR_REMOTE, hetccl_mesh_rank(mesh), text);
     hetccl_comm_ring(comm);
     /* A thread that can't be got out keeps its memory: a leak is better than a crash in a process that is
      * ending. */
