@@ -69,9 +69,8 @@ found:
     return HETCCL_OK;
 }
 
-void hetccl_comm_release_plan(struct hetccl_comm *comm, struct hetccl_cached_plan *cached)
+void hetccl_comm_release_plan(struct hetccl_cached_plan *cached)
 {
-    (void)comm;
     if (cached->coll == HETCCL_ALLTOALLV)
         drop(cached);
 }

@@ -279,7 +279,7 @@ enum hetccl_status hetccl_collective_finish(struct hetccl_comm *comm)
     const struct hetccl_call *original = active->original;
 
     hetccl_comm_count_run(comm, active->cached->run);
-    hetccl_comm_release_plan(comm, active->cached);
+    hetccl_comm_release_plan(active->cached);
     active->original = NULL;
     return needs_widening(original) ? narrow(comm, original) : HETCCL_OK;
 }

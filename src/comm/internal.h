@@ -198,7 +198,7 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_plan(struct hetccl_comm *co
                                                           const struct hetccl_plan_request *request,
                                                           struct hetccl_cached_plan **out);
 /* Gives an uncached plan (ALLTOALLV) back; keeps the others. */
-void hetccl_comm_release_plan(struct hetccl_comm *comm, struct hetccl_cached_plan *cached);
+void hetccl_comm_release_plan(struct hetccl_cached_plan *cached);
 void hetccl_comm_drop_plans(struct hetccl_comm *comm);
 HETCCL_NODISCARD enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm,
                                                            struct hetccl_scratch *scratch, size_t bytes);

@@ -300,7 +300,7 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
 static bool shares_process(const struct hetccl_comm *comm)
 {
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
-        if (rank != comm->rank && comm->peers[rank].pid == comm->peers[comm->rank].pid)
+        if (rank != comm->rank && hetccl_mesh_is_same_process(comm->mesh, rank))
             return true;
     return false;
 }

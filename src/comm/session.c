@@ -35,8 +35,8 @@ struct group {
 
 /* ---- sends and receives ---- */
 
-static enum hetccl_status collect_p2p(const struct group *group, const struct hetccl_comm *comm,
-                                      struct hetccl_p2p *out, size_t *n_out)
+/* How many there are of the communicator; also lists them where out is not NULL. */
+static size_t collect_p2p(const struct group *group, const struct hetccl_comm *comm, struct hetccl_p2p *out)
 {
     size_t n = 0;
 
@@ -53,8 +53,7 @@ static enum hetccl_status collect_p2p(const struct group *group, const struct he
                                     .count = call->count * hetccl_type_bytes(call->type)};
         n++;
     }
-    *n_out = n;
-    return HETCCL_OK;
+    return n;
 }
 
 static enum hetccl_status start_p2p(const struct group *group, struct hetccl_comm *comm)
@@ -67,15 +66,14 @@ static enum hetccl_status start_p2p(const struct group *group, struct hetccl_com
         .channel = HETCCL_CHANNEL_P2P};
     struct hetccl_p2p *list = NULL;
     enum hetccl_status status;
-    size_t n;
+    size_t n = collect_p2p(group, comm, NULL);
 
-    (void)collect_p2p(group, comm, NULL, &n);
     if (n == 0)
         return HETCCL_OK;
     status = hetccl_alloc(n, sizeof(*list), &list);
     if (status != HETCCL_OK)
         return status;
-    (void)collect_p2p(group, comm, list, &n);
+    (void)collect_p2p(group, comm, list);
     status = hetccl_plan_build_p2p(&comm->topo, comm->rank, list, n, &session->p2p_plan);
     hetccl_free(list);
     if (status == HETCCL_OK)

@@ -33,58 +33,52 @@ struct lane_table {
     uint32_t mask;
 };
 
-static enum hetccl_status find_or_add_lane(struct hetccl_run *run, struct lane_table *table, uint32_t peer,
-                                           bool is_send, uint32_t *lane_out)
+static uint32_t find_or_add_lane(struct hetccl_run *run, struct lane_table *table, uint32_t peer,
+                                 bool is_send)
 {
     uint32_t at = ((peer * 2 + is_send) * 2654435761u) & table->mask;
 
     for (; table->slots[at] != 0; at = (at + 1) & table->mask) {
         const struct lane *lane = &run->lanes[table->slots[at] - 1];
 
-        if (lane->peer == peer && lane->is_send == is_send) {
-            *lane_out = table->slots[at] - 1;
-            return HETCCL_OK;
-        }
+        if (lane->peer == peer && lane->is_send == is_send)
+            return table->slots[at] - 1;
     }
     run->lanes[run->n_lanes] = (struct lane){.peer = peer, .is_send = is_send};
     table->slots[at] = ++run->n_lanes;
-    *lane_out = run->n_lanes - 1;
-    return HETCCL_OK;
+    return run->n_lanes - 1;
 }
 
-static enum hetccl_status add_message(struct hetccl_run *run, struct lane_table *table, uint32_t step,
-                                      uint32_t peer, bool is_send, bool is_direct)
+static void add_message(struct hetccl_run *run, struct lane_table *table, uint32_t step, uint32_t peer,
+                        bool is_send, bool is_direct)
 {
     struct message *message = &run->messages[run->n_messages++];
 
     message->step = step;
     message->is_direct = is_direct;
+    message->lane = find_or_add_lane(run, table, peer, is_send);
     run->states[step].n_messages++;
-    return find_or_add_lane(run, table, peer, is_send, &message->lane);
 }
 
-static enum hetccl_status list_messages(struct hetccl_run *run, struct lane_table *table)
+static void list_messages(struct hetccl_run *run, struct lane_table *table)
 {
     const struct hetccl_plan *plan = run->plan;
-    enum hetccl_status status = HETCCL_OK;
 
-    for (uint32_t i = 0; i < plan->n_steps && status == HETCCL_OK; i++) {
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
         const struct hetccl_step *step = &plan->steps[i];
 
         run->states[i].first_message = run->n_messages;
         if (step->kind == HETCCL_STEP_ISLAND)
             run->island_steps[run->n_island_steps++] = i;
         if (step->kind == HETCCL_STEP_SEND)
-            status = add_message(run, table, i, step->peer, true, true);
-        for (uint32_t k = 0; step->kind == HETCCL_STEP_COMBINE && k < step->n_inputs && status == HETCCL_OK;
-             k++) {
+            add_message(run, table, i, step->peer, true, true);
+        for (uint32_t k = 0; step->kind == HETCCL_STEP_COMBINE && k < step->n_inputs; k++) {
             const struct hetccl_input *input = &plan->inputs[step->first_input + k];
 
             if (input->is_message)
-                status = add_message(run, table, i, input->peer, false, is_direct_receive(plan, step));
+                add_message(run, table, i, input->peer, false, is_direct_receive(plan, step));
         }
     }
-    return status;
 }
 
 static void fill_lanes(struct hetccl_run *run)
@@ -122,11 +116,10 @@ static enum hetccl_status lay_out_messages(struct hetccl_run *run)
         status = hetccl_alloc((size_t)table.mask + 1, sizeof(*table.slots), &table.slots);
     if (status != HETCCL_OK)
         return status;
-    status = list_messages(run, &table);
+    list_messages(run, &table);
     hetccl_free(table.slots);
-    if (status == HETCCL_OK)
-        fill_lanes(run);
-    return status;
+    fill_lanes(run);
+    return HETCCL_OK;
 }
 
 static enum hetccl_status lay_out_successors(struct hetccl_run *run)
