@@ -46,6 +46,9 @@ static enum hetccl_status join_child(struct hetccl_comm *parent, struct hetccl_c
     enum hetccl_status status;
 
     child->n_ranks = n_ranks;
+    /* A child of which nothing is said is like its parent. */
+    if (child->options.vendor.bytes == 0)
+        child->options.vendor = parent->options.vendor;
     for (uint32_t i = 0; i < n_ranks; i++)
         if (parent_ranks[i] == parent->rank)
             child->rank = i;

@@ -44,16 +44,17 @@ static void test_open(void **state)
 static void test_open_absent_kind(void **state)
 {
     static const enum hetccl_device_choice choices[] = {HETCCL_DEVICE_CUDA, HETCCL_DEVICE_HIP};
-    static const char *const names[] = {"HETCCL_DEVICE=cuda", "HETCCL_DEVICE=hip"};
+    static const char *const names[] = {"no CUDA driver", "HETCCL_DEVICE=hip"};
+    static const char *const remedies[] = {"HETCCL_CUDA_LIB", "set HETCCL_DEVICE=host"};
 
     for (size_t i = 0; i < 2; i++) {
-        struct hetccl_config config = {.device = choices[i]};
+        struct hetccl_config config = {.device = choices[i], .cuda_lib = "/nowhere/libcuda.so.1"};
         struct hetccl_device *device = NULL;
 
         assert_int_equal(hetccl_device_open(&config, &device), HETCCL_ERR_USAGE);
         assert_null(device);
         assert_non_null(strstr(hetccl_last_error_thread(), names[i]));
-        assert_non_null(strstr(hetccl_last_error_thread(), "set HETCCL_DEVICE=host"));
+        assert_non_null(strstr(hetccl_last_error_thread(), remedies[i]));
     }
 }
 
