@@ -41,7 +41,7 @@ static const struct setting settings[] = {
     {"PORT_RANGE", NULL, TYPE_PORTS, AT(port_first), "first-last", "", 0, 0, NULL, false,
      "ports that listeners may take, for firewalls"},
     {"DEVICE", NULL, TYPE_CHOICE, AT(device), "", "auto", 0, 0, "auto host cuda hip", false,
-     "what ranks compute on; auto is host, and collectives on cuda and hip are not built yet"},
+     "what ranks compute on; auto is cuda where an NVIDIA GPU is found, else host"},
     {"VENDOR", NULL, TYPE_TEXT, AT(vendor), "", "", 0, 0, NULL, false,
      "pretend vendor (nvidia, amd, cpu); a comma list gives rank r the entry r mod length"},
     {"HOST_ID", NULL, TYPE_TEXT, AT(host_id), "", "", 0, 0, NULL, false,

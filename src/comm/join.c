@@ -481,7 +481,7 @@ enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)
 {
     const struct hetccl_island *island;
     uint8_t *results = NULL;
-    enum hetccl_status status = hetccl_device_open(&comm->config, &comm->device);
+    enum hetccl_status status = hetccl_device_open(&comm->config, HETCCL_DEVICE_OF_THREAD, &comm->device);
 
     if (status == HETCCL_OK)
         status = exchange_facts(comm);

@@ -136,6 +136,10 @@ unsigned cuDeviceGetAttribute(int *value, unsigned attribute, int device)
         *value = 0x40 + device;
         return 0;
     }
+    if (attribute == HETCCL_CU_DEVICE_ATTRIBUTE_MPS_ENABLED) {
+        *value = getenv("FAKE_CUDA_MPS") != NULL;
+        return 0;
+    }
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         if (values[i].attribute == attribute) {
             *value = values[i].value;

@@ -66,11 +66,20 @@ void fake_memory_remove(struct fake_memory *memory);                            
 
 /* Whether a copy may touch the range: inside one allocation, or plain host memory. Takes the lock. */
 bool fake_memory_is_usable(hetccl_cu_address address, size_t bytes);
+bool fake_memory_is_known(hetccl_cu_address address); /* to the driver. Takes the lock. */
 size_t fake_memory_count(void);
 
 /* stream.c */
 
-enum fake_op_kind { FAKE_COPY, FAKE_MARK, FAKE_WAIT, FAKE_WAIT_VALUE, FAKE_WRITE_VALUE, FAKE_KERNEL };
+enum fake_op_kind {
+    FAKE_COPY,
+    FAKE_FILL,
+    FAKE_MARK,
+    FAKE_WAIT,
+    FAKE_WAIT_VALUE,
+    FAKE_WRITE_VALUE,
+    FAKE_KERNEL
+};
 
 /* A point in a stream that others can wait for. Counted references. */
 struct fake_marker {

@@ -99,6 +99,8 @@ static void run_op(struct CUstream_st *stream, const struct fake_op *op)
         return;
     else if (op->kind == FAKE_COPY)
         memmove(op->dst, op->src, op->bytes);
+    else if (op->kind == FAKE_FILL)
+        memset(op->dst, (int)op->value, op->bytes);
     else if (op->kind == FAKE_WAIT_VALUE)
         wait_value(stream, op);
     else if (op->kind == FAKE_WRITE_VALUE)
@@ -384,6 +386,19 @@ unsigned cuMemcpyAsync(hetccl_cu_address dst, hetccl_cu_address src, size_t byte
     if (code != 0)
         return code;
     if (!fake_memory_is_usable(dst, bytes) || !fake_memory_is_usable(src, bytes))
+        return HETCCL_CUDA_ERROR_INVALID_VALUE;
+    return fake_enqueue(stream, &op);
+}
+
+unsigned cuMemsetD8Async(hetccl_cu_address dst, unsigned char value, size_t bytes, struct CUstream_st *stream)
+{
+    struct fake_op op = {.kind = FAKE_FILL, .dst = (void *)(uintptr_t)dst, .bytes = bytes, .value = value};
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    if (code != 0)
+        return code;
+    /* Plain host memory can't be filled. */
+    if (!fake_memory_is_known(dst) || !fake_memory_is_usable(dst, bytes))
         return HETCCL_CUDA_ERROR_INVALID_VALUE;
     return fake_enqueue(stream, &op);
 }

@@ -31,6 +31,7 @@ const struct hetccl_cuda_api fake_api = {
     .cuMemHostGetDevicePointer_v2 = cuMemHostGetDevicePointer_v2,
     .cuPointerGetAttributes = cuPointerGetAttributes,
     .cuMemcpyAsync = cuMemcpyAsync,
+    .cuMemsetD8Async = cuMemsetD8Async,
     .cuIpcGetMemHandle = cuIpcGetMemHandle,
     .cuIpcOpenMemHandle_v2 = cuIpcOpenMemHandle_v2,
     .cuIpcCloseMemHandle = cuIpcCloseMemHandle,
@@ -49,5 +50,6 @@ const struct hetccl_cuda_api fake_api = {
     .cuModuleLoadDataEx = cuModuleLoadDataEx,
     .cuModuleUnload = cuModuleUnload,
     .cuModuleGetFunction = cuModuleGetFunction,
+    .cuFuncLoad = cuFuncLoad,
     .cuLaunchKernel = cuLaunchKernel,
 };

@@ -70,6 +70,9 @@ SAME_VALUE(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 SAME_VALUE(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+#if CUDA_VERSION >= 12040
+SAME_VALUE(CU_DEVICE_ATTRIBUTE_MPS_ENABLED);
+#endif
 SAME_VALUE(CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 SAME_VALUE(CU_POINTER_ATTRIBUTE_IS_MANAGED);
 SAME_VALUE(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
@@ -120,6 +123,7 @@ SAME_TYPE(cuMemHostUnregister);
 SAME_TYPE(cuMemHostGetDevicePointer_v2);
 SAME_TYPE(cuPointerGetAttributes);
 SAME_TYPE(cuMemcpyAsync);
+SAME_TYPE(cuMemsetD8Async);
 SAME_TYPE(cuIpcCloseMemHandle);
 SAME_TYPE(cuStreamCreateWithPriority);
 SAME_TYPE(cuStreamDestroy_v2);
@@ -137,6 +141,9 @@ SAME_TYPE(cuModuleLoadDataEx);
 SAME_TYPE(cuModuleUnload);
 SAME_TYPE(cuModuleGetFunction);
 SAME_TYPE(cuLaunchKernel);
+#if CUDA_VERSION >= 12040
+SAME_TYPE(cuFuncLoad);
+#endif
 
 /* These two name the struct of the handle, which is ours: the rest of the prototype, and the struct's shape.
  */
