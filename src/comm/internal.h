@@ -17,9 +17,9 @@
  *   agreement.c  do all ranks make the same calls?
  *   query.c      what it says of itself; memory
  *
- * Locking: `lock` guards the failure text only, `calls_lock` the identities of calls, which the watching thread
- * reads too. Everything else belongs to the one thread that is inside;
- * `state`, the flags and the counters that other threads read are atomic.
+ * Locking: `lock` guards the failure text only, `calls_lock` the identities of calls, which the watching
+ * thread reads too. Everything else belongs to the one thread that is inside; `state`, the flags and the
+ * counters that other threads read are atomic.
  */
 
 #include <pthread.h>

@@ -70,11 +70,12 @@ static struct hetccl_stream first_p2p_stream(const struct group *group, const st
 }
 
 /* The streams of the group's sends and receives become one, and part again: is_before tells which. */
-static enum hetccl_status join_p2p_streams(const struct group *group, struct hetccl_comm *comm, bool is_before)
+static enum hetccl_status join_p2p_streams(const struct group *group, struct hetccl_comm *comm,
+                                           bool is_before)
 {
     struct hetccl_stream first = first_p2p_stream(group, comm), previous = first;
-    enum hetccl_status status = is_before ? hetccl_bridge_enter(comm->bridge, first)
-                                          : hetccl_bridge_leave(comm->bridge, first);
+    enum hetccl_status status =
+        is_before ? hetccl_bridge_enter(comm->bridge, first) : hetccl_bridge_leave(comm->bridge, first);
 
     for (size_t i = 0; i < group->n_items && status == HETCCL_OK; i++) {
         struct hetccl_stream stream = {group->items[i].call.stream};

@@ -34,10 +34,11 @@ static enum hetccl_status explain_mismatch(struct hetccl_comm *comm)
     }
     if (status != HETCCL_OK)
         return status;
-    return hetccl_fail(HETCCL_ERR_USAGE,
-                       "rank %u: data of another call arrived; all ranks must make the same calls in the same "
-                       "order",
-                       comm->rank);
+    return hetccl_fail(
+        HETCCL_ERR_USAGE,
+        "rank %u: data of another call arrived; all ranks must make the same calls in the same "
+        "order",
+        comm->rank);
 }
 
 static enum hetccl_status check_stuck(struct hetccl_comm *comm, const struct watch *watch, uint64_t now_ns)
@@ -48,7 +49,8 @@ static enum hetccl_status check_stuck(struct hetccl_comm *comm, const struct wat
     if (busy_ns < STUCK_NS)
         return HETCCL_OK;
     status = hetccl_comm_look_for_others(comm, true);
-    if (status != HETCCL_OK || comm->config.timeout_s == 0 || busy_ns < comm->config.timeout_s * HETCCL_NS_PER_S)
+    if (status != HETCCL_OK || comm->config.timeout_s == 0 ||
+        busy_ns < comm->config.timeout_s * HETCCL_NS_PER_S)
         return status;
     return hetccl_fail(HETCCL_ERR_TIMEOUT,
                        "rank %u: what was enqueued up to collective call %" PRIu64
@@ -86,7 +88,8 @@ static void *run(void *arg)
 
     while (status == HETCCL_OK && !atomic_load(&comm->is_watch_ending)) {
         hetccl_sleep_ns(TICK_NS);
-        if (hetccl_is_error((enum hetccl_status)atomic_load(&comm->state)) || atomic_load(&comm->is_interrupted))
+        if (hetccl_is_error((enum hetccl_status)atomic_load(&comm->state)) ||
+            atomic_load(&comm->is_interrupted))
             break;
         status = look(comm, &watch);
     }

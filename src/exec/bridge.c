@@ -2,7 +2,6 @@
 #include "exec/bridge.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -63,6 +62,8 @@ enum hetccl_status hetccl_bridge_create(struct hetccl_device *device, uint32_t n
     bridge->slot_bytes = slot_bytes;
     bridge->max_blocks = (uint32_t)hetccl_max_size(device->n_units * BLOCKS_A_UNIT / n_sharing, LEAST_BLOCKS);
     status = make_control(bridge);
+    if (status == HETCCL_OK)
+        status = device->ops->image_kernel(device, "hetccl_bridge", &bridge->kernel);
     if (status == HETCCL_OK)
         status = device->ops->event_create(device, &bridge->event);
     if (status == HETCCL_OK)
@@ -234,8 +235,8 @@ undo_alloc:
     return status;
 }
 
-enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge, enum hetccl_memory_kind kind, size_t bytes,
-                                      struct hetccl_blob **out)
+enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge, enum hetccl_memory_kind kind,
+                                      size_t bytes, struct hetccl_blob **out)
 {
     struct hetccl_blob *blob = bridge->blobs;
     enum hetccl_status status = HETCCL_OK;
@@ -285,23 +286,5 @@ enum hetccl_status hetccl_bridge_fill(struct hetccl_bridge *bridge, struct hetcc
         status = HETCCL_OK;
     }
     device->ops->stream_destroy(device, stream);
-    return status;
-}
-
-/* ---- kernels ---- */
-
-enum hetccl_status hetccl_bridge_find_kernel(struct hetccl_bridge *bridge, enum hetccl_type type,
-                                             struct hetccl_kernel *out)
-{
-    struct hetccl_kernel *kernel = &bridge->kernels[type];
-    char name[64];
-    enum hetccl_status status = HETCCL_OK;
-
-    if (kernel->handle == NULL) {
-        (void)snprintf(name, sizeof(name), "hetccl_bridge_%s", hetccl_type_name(type));
-        status = bridge->device->ops->image_kernel(bridge->device, name, kernel);
-    }
-    if (status == HETCCL_OK)
-        *out = *kernel;
     return status;
 }

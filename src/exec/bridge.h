@@ -25,7 +25,7 @@ struct hetccl_blob {
     void *memory;  /* as it was allocated */
     void *address; /* by which the device reaches it */
     size_t bytes;
-    uint64_t last_launch; /* number of the last launch that reads it */
+    uint64_t last_launch;  /* number of the last launch that reads it */
     bool is_used, is_kept; /* kept: a captured launch reads it, now and again */
 };
 
@@ -43,7 +43,7 @@ struct hetccl_bridge {
     _Atomic uint64_t n_recorded; /* those of them, not captured, that `event` stands behind */
     _Atomic uint64_t n_done;     /* known to be done */
     struct hetccl_blob *blobs;
-    struct hetccl_kernel kernels[HETCCL_TYPES];
+    struct hetccl_kernel kernel;
 };
 
 /*
@@ -55,8 +55,8 @@ struct hetccl_bridge {
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_create(struct hetccl_device *device, uint32_t n_sharing,
                                                          size_t slot_bytes, struct hetccl_bridge **out);
 
-/* Stops what still runs and waits for it, at most 2 s: then memory that a launch may read is left alone. Takes
- * NULL. True when everything was given back. */
+/* Stops what still runs and waits for it, at most 2 s: then memory that a launch may read is left alone.
+ * Takes NULL. True when everything was given back. */
 bool hetccl_bridge_destroy(struct hetccl_bridge *bridge);
 
 /* All launches end as soon as they wait for anything; later ones too. Any thread, any time. */
@@ -82,10 +82,11 @@ HETCCL_NODISCARD enum hetccl_status hetccl_bridge_leave(struct hetccl_bridge *br
                                                         struct hetccl_stream stream);
 
 /* Later work of `to` comes after all work of `from` so far. */
-HETCCL_NODISCARD enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge, struct hetccl_stream from,
-                                                       struct hetccl_stream to);
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge,
+                                                       struct hetccl_stream from, struct hetccl_stream to);
 
-/* Memory of at least `bytes` that no launch reads any more. Given back by hetccl_bridge_drop(), at any time. */
+/* Memory of at least `bytes` that no launch reads any more. Given back by hetccl_bridge_drop(), at any time.
+ */
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge,
                                                        enum hetccl_memory_kind kind, size_t bytes,
                                                        struct hetccl_blob **out);
@@ -97,10 +98,5 @@ void hetccl_bridge_use(struct hetccl_bridge *bridge, struct hetccl_blob *blob);
 /* Copies host memory into a blob; what was enqueued before doesn't matter. Blocks for the copy alone. */
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_fill(struct hetccl_bridge *bridge, struct hetccl_blob *blob,
                                                        const void *memory, size_t bytes);
-
-/* The kernel for a type, loaded at its first use. */
-HETCCL_NODISCARD enum hetccl_status hetccl_bridge_find_kernel(struct hetccl_bridge *bridge,
-                                                              enum hetccl_type type,
-                                                              struct hetccl_kernel *out);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "exec/program.h"
 #include "exec/ring.h"
+#include "kernels/device/args.h"
 
 /* Where the parts of a program lie in its blob; bytes from its start. */
 struct image {
@@ -18,7 +19,7 @@ struct hetccl_launched {
     const struct hetccl_plan *plan;
     struct hetccl_program program;
     struct image image;
-    struct hetccl_blob *blob; /* NULL until all rings are connected */
+    struct hetccl_blob *blob;         /* NULL until all rings are connected */
     const struct hetccl_ring **rings; /* of send lanes, then of receive lanes; NULL until connected */
     uint32_t n_connected;
     struct hetccl_bridge_args args; /* what is the same in every execution */
@@ -94,7 +95,8 @@ static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t cha
         enum hetccl_status status = HETCCL_OK;
 
         if (launched->rings[lane] == NULL)
-            status = env->find_ring(env->link_context, peer_of(launched, lane), channel, &launched->rings[lane]);
+            status =
+                env->find_ring(env->link_context, peer_of(launched, lane), channel, &launched->rings[lane]);
         else
             continue;
         if (hetccl_is_error(status))
@@ -219,13 +221,11 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     struct hetccl_device *device = launched->env->device;
     struct hetccl_bridge_args *params = &launched->args;
     void *pointers[] = {params};
-    struct hetccl_launch kernel = {.n_blocks = params->n_local_blocks + params->n_send_blocks,
+    struct hetccl_launch kernel = {.kernel = bridge->kernel,
+                                   .n_blocks = params->n_local_blocks + params->n_send_blocks,
                                    .block_threads = HETCCL_BLOCK_THREADS,
                                    .params = pointers};
-    enum hetccl_status status = hetccl_bridge_find_kernel(bridge, args->type, &kernel.kernel);
 
-    if (status != HETCCL_OK)
-        return status;
     params->buffers[HETCCL_BUF_SEND] = (void *)(uintptr_t)args->send;
     params->buffers[HETCCL_BUF_RECV] = args->recv;
     params->buffers[HETCCL_BUF_SCRATCH] = args->scratch;
@@ -234,6 +234,7 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     params->one = hetccl_scale_one(args->type);
     params->tag = short_tag(&args->tag);
     params->red = (uint32_t)args->red;
+    params->type = (uint32_t)args->type;
     hetccl_bridge_use(bridge, launched->blob);
     return device->ops->kernel_launch(device, args->stream, &kernel);
 }

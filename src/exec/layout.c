@@ -194,8 +194,8 @@ enum hetccl_status hetccl_run_create(const struct hetccl_exec_env *env, const st
         return status;
     run->env = env;
     run->plan = plan;
-    status = env->device->ops->is_synchronous ? lay_out(run)
-                                              : hetccl_launched_create(env, plan, &run->launched);
+    status =
+        env->device->ops->is_synchronous ? lay_out(run) : hetccl_launched_create(env, plan, &run->launched);
     if (status != HETCCL_OK) {
         hetccl_run_destroy(run);
         return status;

@@ -193,12 +193,9 @@ static void lower_alltoall(struct hetccl_lowering *l, const struct hetccl_piece 
 void hetccl_lower_island(struct hetccl_lowering *l)
 {
     static void (*const lower[])(struct hetccl_lowering *, const struct hetccl_piece *) = {
-        [HETCCL_ISLAND_ALLREDUCE] = lower_allreduce,
-        [HETCCL_ISLAND_REDUCE_SCATTER] = lower_reduce_scatter,
-        [HETCCL_ISLAND_ALLGATHER] = lower_allgather,
-        [HETCCL_ISLAND_GATHER] = lower_gather,
-        [HETCCL_ISLAND_SCATTER] = lower_scatter,
-        [HETCCL_ISLAND_ALLTOALL] = lower_alltoall,
+        [HETCCL_ISLAND_ALLREDUCE] = lower_allreduce, [HETCCL_ISLAND_REDUCE_SCATTER] = lower_reduce_scatter,
+        [HETCCL_ISLAND_ALLGATHER] = lower_allgather, [HETCCL_ISLAND_GATHER] = lower_gather,
+        [HETCCL_ISLAND_SCATTER] = lower_scatter,     [HETCCL_ISLAND_ALLTOALL] = lower_alltoall,
     };
 
     for (uint32_t i = 0; i < l->step->n_pieces && l->status == HETCCL_OK; i++)

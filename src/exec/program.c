@@ -38,7 +38,8 @@ static void number_drafts(const struct hetccl_lowering *l, struct hetccl_program
             l->drafts[i].final = next++;
     program->n_local = next;
     for (uint32_t lane = 0; lane < l->n_sends; lane++) {
-        program->send_lanes[lane] = (struct hetccl_program_lane){.peer = l->sends[lane].peer, .first_op = next};
+        program->send_lanes[lane] =
+            (struct hetccl_program_lane){.peer = l->sends[lane].peer, .first_op = next};
         next += l->sends[lane].n_ops;
     }
     for (uint32_t i = 0; i < l->n_drafts; i++) {
@@ -88,8 +89,8 @@ static enum hetccl_status choose_send_blocks(const struct hetccl_lowering *l, st
     program->n_send_blocks = (uint32_t)hetccl_min_size((size_t)l->n_sends * program->lane_blocks, most);
     if (l->n_sends > (uint64_t)most * HETCCL_BRIDGE_MAX_LANES_PER_BLOCK)
         return hetccl_fail(HETCCL_ERR_USAGE,
-                           "%u ranks to send to in one call are more than this device can serve: %u", l->n_sends,
-                           most * HETCCL_BRIDGE_MAX_LANES_PER_BLOCK);
+                           "%u ranks to send to in one call are more than this device can serve: %u",
+                           l->n_sends, most * HETCCL_BRIDGE_MAX_LANES_PER_BLOCK);
     return HETCCL_OK;
 }
 

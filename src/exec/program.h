@@ -42,8 +42,8 @@ struct hetccl_program {
  * hetccl_program_build -- lower a plan.
  *
  * All ranks of a call lower their plans with the same slot_bytes; max_blocks may differ. Errors:
- * HETCCL_ERR_SYSTEM; HETCCL_ERR_USAGE for more peers in one call, or more island ranks, than the kernel takes.
- * Ownership: freed by hetccl_program_fini().
+ * HETCCL_ERR_SYSTEM; HETCCL_ERR_USAGE for more peers in one call, or more island ranks, than the kernel
+ * takes. Ownership: freed by hetccl_program_fini().
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_program_build(const struct hetccl_program_args *args,
                                                          struct hetccl_program *out);

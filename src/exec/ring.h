@@ -21,8 +21,8 @@
 struct hetccl_ring {
     struct hetccl_ring_view send, recv; /* device addresses */
     struct hetccl_device *device;
-    void *registered;   /* shm */
-    void *own;          /* p2p: device memory */
+    void *registered; /* shm */
+    void *own;        /* p2p: device memory */
     struct hetccl_ipc_mapping peer;
 };
 
@@ -41,7 +41,8 @@ HETCCL_NODISCARD enum hetccl_status hetccl_ring_shm_open(struct hetccl_device *d
                                                          size_t slot_bytes, bool is_first,
                                                          struct hetccl_ring *out);
 
-/* What a p2p peer has to know. Plain bytes. `pid` tells a peer in the same process, which uses the address. */
+/* What a p2p peer has to know. Plain bytes. `pid` tells a peer in the same process, which uses the address.
+ */
 struct hetccl_ring_offer {
     struct hetccl_ipc_handle handle;
     uint64_t address;

@@ -4,8 +4,8 @@
  *
  * Blocks have roles. Local blocks walk the COPY and COMBINE operations in order, each taking its share of the
  * pieces; send blocks walk the SENDs of their lanes. So a message that can't leave yet holds up no other
- * lane and no receiver. That is also why nobody waits in a circle: consider the earliest unfinished COMBINE of
- * all ranks, in the order in which the plans list their steps. The messages that it waits for were sent by
+ * lane and no receiver. That is also why nobody waits in a circle: consider the earliest unfinished COMBINE
+ * of all ranks, in the order in which the plans list their steps. The messages that it waits for were sent by
  * steps that are earlier still, so what those depend on is done, and the slots that they need are free, as
  * this rank took everything that came before through that lane.
  *
@@ -24,6 +24,7 @@ enum { POLLS_BETWEEN_STOPS = 64 };
 struct state {
     const struct hetccl_bridge_args *args;
     struct hetccl_scale scale;
+    uint32_t element_bytes;
 };
 
 HETCCL_KERNEL_INLINE int is_stopped(const struct state *s)
@@ -58,7 +59,6 @@ HETCCL_KERNEL_INLINE uint64_t piece_count(const struct hetccl_bridge_op *op, uin
 
 HETCCL_KERNEL_INLINE int are_deps_done(const struct state *s, const struct hetccl_bridge_op *op)
 {
-    HETCCL_KERNEL_ROLLED
     for (uint32_t i = op->first_dep; i < op->first_dep + op->n_deps; i++) {
         const struct hetccl_bridge_dep *dep = &s->args->deps[i];
 
@@ -70,7 +70,6 @@ HETCCL_KERNEL_INLINE int are_deps_done(const struct state *s, const struct hetcc
 
 HETCCL_KERNEL_INLINE uint32_t wait_deps(const struct state *s, const struct hetccl_bridge_op *op)
 {
-    HETCCL_KERNEL_ROLLED
     for (uint32_t polls = 1; !are_deps_done(s, op); polls++) {
         if (polls % POLLS_BETWEEN_STOPS == 0 && is_stopped(s))
             return STOP;
@@ -103,7 +102,6 @@ HETCCL_KERNEL_INLINE uint32_t wait_full(const struct state *s, uint32_t lane, ui
     uint32_t expected = hetccl_ring_mark(s->args->tag, piece);
     const uint32_t *word = slot_word(s->args->recv_lanes[lane].full, piece);
 
-    HETCCL_KERNEL_ROLLED
     for (uint32_t polls = 1;; polls++) {
         uint32_t seen = flag_load_acquire(word);
 
@@ -122,7 +120,6 @@ HETCCL_KERNEL_INLINE uint32_t wait_inputs(const struct state *s, const struct he
 {
     uint32_t verdict = GO;
 
-    HETCCL_KERNEL_ROLLED
     for (uint32_t i = 0; i < op->n_inputs && verdict == GO; i++) {
         const struct hetccl_bridge_input *input = &s->args->inputs[op->first_input + i];
 
@@ -135,7 +132,6 @@ HETCCL_KERNEL_INLINE uint32_t wait_inputs(const struct state *s, const struct he
 HETCCL_KERNEL_INLINE void release_inputs(const struct state *s, const struct hetccl_bridge_op *op,
                                          uint32_t piece)
 {
-    HETCCL_KERNEL_ROLLED
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         const struct hetccl_bridge_input *input = &s->args->inputs[op->first_input + i];
         const struct hetccl_ring_view *ring = &s->args->recv_lanes[input->lane];
@@ -159,24 +155,140 @@ HETCCL_KERNEL_INLINE void finish_op(const struct state *s, uint32_t op, int has_
 
 /* ---- element work; all threads of a block ---- */
 
-HETCCL_KERNEL_INLINE void move_scaled(const struct state *s, void *dst, const void *src, uint64_t count,
-                                      uint32_t is_raw, enum hetccl_type type)
+/* One body a type, however often it is used: the driver compiles them all when it loads the image. */
+static __attribute__((noinline)) void block_reduce_int8(const struct hetccl_reduce_args *args)
 {
-    struct hetccl_copy_args copy = {.dst = dst, .src = src, .bytes = count * type_bytes(type)};
-    struct hetccl_reduce_args scaled;
+    reduce(args, team_of_block(), HETCCL_INT8);
+}
 
-    if (!is_raw) {
-        move(&copy, team_of_block());
-        return;
+static __attribute__((noinline)) void block_reduce_uint8(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_UINT8);
+}
+
+static __attribute__((noinline)) void block_reduce_int32(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_INT32);
+}
+
+static __attribute__((noinline)) void block_reduce_uint32(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_UINT32);
+}
+
+static __attribute__((noinline)) void block_reduce_int64(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_INT64);
+}
+
+static __attribute__((noinline)) void block_reduce_uint64(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_UINT64);
+}
+
+static __attribute__((noinline)) void block_reduce_float16(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_FLOAT16);
+}
+
+static __attribute__((noinline)) void block_reduce_float32(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_FLOAT32);
+}
+
+static __attribute__((noinline)) void block_reduce_float64(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_FLOAT64);
+}
+
+static __attribute__((noinline)) void block_reduce_bfloat16(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_BFLOAT16);
+}
+
+static __attribute__((noinline)) void block_reduce_float8_e4m3(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_FLOAT8_E4M3);
+}
+
+static __attribute__((noinline)) void block_reduce_float8_e5m2(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_FLOAT8_E5M2);
+}
+
+static __attribute__((noinline)) void block_reduce_float8_e4m3_fnuz(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_FLOAT8_E4M3_FNUZ);
+}
+
+static __attribute__((noinline)) void block_reduce_float8_e5m2_fnuz(const struct hetccl_reduce_args *args)
+{
+    reduce(args, team_of_block(), HETCCL_FLOAT8_E5M2_FNUZ);
+}
+
+static __attribute__((noinline)) void block_move(const struct hetccl_copy_args *args)
+{
+    move(args, team_of_block());
+}
+
+HETCCL_KERNEL_INLINE void block_reduce(const struct hetccl_reduce_args *args, uint32_t type)
+{
+    switch (type) {
+    case HETCCL_INT8:
+        block_reduce_int8(args);
+        break;
+    case HETCCL_UINT8:
+        block_reduce_uint8(args);
+        break;
+    case HETCCL_INT32:
+        block_reduce_int32(args);
+        break;
+    case HETCCL_UINT32:
+        block_reduce_uint32(args);
+        break;
+    case HETCCL_INT64:
+        block_reduce_int64(args);
+        break;
+    case HETCCL_UINT64:
+        block_reduce_uint64(args);
+        break;
+    case HETCCL_FLOAT16:
+        block_reduce_float16(args);
+        break;
+    case HETCCL_FLOAT32:
+        block_reduce_float32(args);
+        break;
+    case HETCCL_FLOAT64:
+        block_reduce_float64(args);
+        break;
+    case HETCCL_BFLOAT16:
+        block_reduce_bfloat16(args);
+        break;
+    case HETCCL_FLOAT8_E4M3:
+        block_reduce_float8_e4m3(args);
+        break;
+    case HETCCL_FLOAT8_E5M2:
+        block_reduce_float8_e5m2(args);
+        break;
+    case HETCCL_FLOAT8_E4M3_FNUZ:
+        block_reduce_float8_e4m3_fnuz(args);
+        break;
+    case HETCCL_FLOAT8_E5M2_FNUZ:
+        block_reduce_float8_e5m2_fnuz(args);
+        break;
     }
-    scaled.dst = dst;
-    scaled.count = count;
-    scaled.n_srcs = 1;
-    scaled.red = HETCCL_SUM;
-    scaled.is_scaled = 1;
-    scaled.srcs[0] = src;
-    scaled.scales[0] = s->scale;
-    reduce(&scaled, team_of_block(), type);
+}
+
+/* One piece, whatever its operation: from n_srcs sources to dst. */
+HETCCL_KERNEL_INLINE void work(const struct state *s, const struct hetccl_reduce_args *piece)
+{
+    struct hetccl_copy_args copy = {
+        .dst = piece->dst, .src = piece->srcs[0], .bytes = piece->count * s->element_bytes};
+
+    if (piece->n_srcs == 1 && !piece->is_scaled)
+        block_move(&copy);
+    else
+        block_reduce(piece, s->args->type);
 }
 
 HETCCL_KERNEL_INLINE const unsigned char *input_memory(const struct state *s,
@@ -188,71 +300,65 @@ HETCCL_KERNEL_INLINE const unsigned char *input_memory(const struct state *s,
     return slot_data(&s->args->recv_lanes[input->lane], input->first_piece + piece);
 }
 
-HETCCL_KERNEL_INLINE void combine_piece(const struct state *s, const struct hetccl_bridge_op *op,
-                                        uint32_t piece, enum hetccl_type type)
+HETCCL_KERNEL_INLINE uint64_t first_byte_of(const struct state *s, const struct hetccl_bridge_op *op,
+                                            uint32_t piece)
 {
-    uint64_t first_byte = (uint64_t)piece * op->piece_count * type_bytes(type);
-    unsigned char *dst = memory_at(s, op->dst_buffer, op->dst_offset + first_byte);
-    const struct hetccl_bridge_input *inputs = &s->args->inputs[op->first_input];
-    struct hetccl_reduce_args all;
-
-    if (op->n_inputs == 1) {
-        move_scaled(s, dst, input_memory(s, &inputs[0], piece, first_byte), piece_count(op, piece),
-                    inputs[0].is_raw, type);
-        return;
-    }
-    all.dst = dst;
-    all.count = piece_count(op, piece);
-    all.n_srcs = op->n_inputs;
-    all.red = s->args->red;
-    all.is_scaled = op->is_raw;
-    HETCCL_KERNEL_ROLLED
-    for (uint32_t i = 0; i < op->n_inputs; i++) {
-        all.srcs[i] = input_memory(s, &inputs[i], piece, first_byte);
-        all.scales[i] = inputs[i].is_raw ? s->scale : s->args->one;
-    }
-    reduce(&all, team_of_block(), type);
+    return (uint64_t)piece * op->piece_count * s->element_bytes;
 }
 
-HETCCL_KERNEL_INLINE void copy_piece(const struct state *s, const struct hetccl_bridge_op *op, uint32_t piece,
-                                     enum hetccl_type type)
+/* COPY and SEND have one source, COMBINE has its inputs. */
+HETCCL_KERNEL_INLINE void fill_sources(const struct state *s, const struct hetccl_bridge_op *op,
+                                       uint32_t piece, struct hetccl_reduce_args *out)
 {
-    uint64_t first_byte = (uint64_t)piece * op->piece_count * type_bytes(type);
+    uint64_t first_byte = first_byte_of(s, op, piece);
+    const struct hetccl_bridge_input *inputs = &s->args->inputs[op->first_input];
 
-    move_scaled(s, memory_at(s, op->dst_buffer, op->dst_offset + first_byte),
-                memory_at(s, op->src_buffer, op->src_offset + first_byte), piece_count(op, piece), op->is_raw,
-                type);
+    out->count = piece_count(op, piece);
+    out->red = s->args->red;
+    out->is_scaled = op->is_raw;
+    if (op->kind != HETCCL_BRIDGE_COMBINE) {
+        out->n_srcs = 1;
+        out->srcs[0] = memory_at(s, op->src_buffer, op->src_offset + first_byte);
+        out->scales[0] = s->scale;
+        return;
+    }
+    out->n_srcs = op->n_inputs;
+    for (uint32_t i = 0; i < op->n_inputs; i++) {
+        out->srcs[i] = input_memory(s, &inputs[i], piece, first_byte);
+        out->scales[i] = inputs[i].is_raw ? s->scale : s->args->one;
+    }
 }
 
 /* ---- the roles ---- */
 
 HETCCL_KERNEL_INLINE uint32_t local_piece(const struct state *s, const struct hetccl_bridge_op *op,
-                                          uint32_t piece, enum hetccl_type type)
+                                          uint32_t piece, struct hetccl_reduce_args *place)
 {
     uint32_t verdict = GO;
 
-    if (op->kind == HETCCL_BRIDGE_COPY) {
-        copy_piece(s, op, piece, type);
-        return GO;
+    if (op->kind == HETCCL_BRIDGE_COMBINE) {
+        if (grid_thread() == 0)
+            verdict = wait_inputs(s, op, piece);
+        verdict = block_broadcast(verdict);
     }
-    if (grid_thread() == 0)
-        verdict = wait_inputs(s, op, piece);
-    verdict = block_broadcast(verdict);
     if (verdict != GO)
         return verdict;
-    combine_piece(s, op, piece, type);
-    block_barrier();
-    if (grid_thread() == 0)
-        release_inputs(s, op, piece);
+    fill_sources(s, op, piece, place);
+    place->dst = memory_at(s, op->dst_buffer, op->dst_offset + first_byte_of(s, op, piece));
+    work(s, place);
+    if (op->kind == HETCCL_BRIDGE_COMBINE) {
+        block_barrier();
+        if (grid_thread() == 0)
+            release_inputs(s, op, piece);
+    }
     return GO;
 }
 
 /* Blocks take turns at being the first of an operation, so that many small ones go side by side. */
-HETCCL_KERNEL_INLINE void run_local(const struct state *s, uint32_t block, enum hetccl_type type)
+HETCCL_KERNEL_INLINE void run_local(const struct state *s, uint32_t block, struct hetccl_reduce_args *place)
 {
     uint32_t n_blocks = s->args->n_local_blocks, turn = 0;
 
-    HETCCL_KERNEL_ROLLED
     for (uint32_t i = 0; i < s->args->n_local; i++) {
         const struct hetccl_bridge_op *op = &s->args->ops[i];
         uint32_t first = (block + n_blocks - turn) % n_blocks;
@@ -266,9 +372,8 @@ HETCCL_KERNEL_INLINE void run_local(const struct state *s, uint32_t block, enum 
                 verdict = wait_deps(s, op);
             verdict = block_broadcast(verdict);
         }
-        HETCCL_KERNEL_ROLLED
         for (uint32_t piece = first; piece < op->n_pieces && verdict == GO; piece += n_blocks)
-            verdict = local_piece(s, op, piece, type);
+            verdict = local_piece(s, op, piece, place);
         if (verdict != GO)
             return;
         finish_op(s, i, 1);
@@ -291,9 +396,9 @@ HETCCL_KERNEL_INLINE uint32_t own_piece(const struct hetccl_bridge_op *op, uint3
 HETCCL_KERNEL_INLINE uint32_t may_send(const struct state *s, const struct hetccl_bridge_send_lane *lane,
                                        const struct hetccl_bridge_op *op, uint32_t piece)
 {
-    HETCCL_KERNEL_ROLLED
     for (uint32_t polls = 0; polls < POLLS_BETWEEN_STOPS; polls++) {
-        if (are_deps_done(s, op) && flag_load_acquire(slot_word(lane->ring.free, op->first_piece + piece)) == 1)
+        if (are_deps_done(s, op) &&
+            flag_load_acquire(slot_word(lane->ring.free, op->first_piece + piece)) == 1)
             return GO;
         if (s->args->n_send_lanes > s->args->n_send_blocks)
             break;
@@ -303,13 +408,14 @@ HETCCL_KERNEL_INLINE uint32_t may_send(const struct state *s, const struct hetcc
 }
 
 HETCCL_KERNEL_INLINE void send_piece(const struct state *s, const struct hetccl_bridge_send_lane *lane,
-                                     const struct hetccl_bridge_op *op, uint32_t piece, enum hetccl_type type)
+                                     const struct hetccl_bridge_op *op, uint32_t piece,
+                                     struct hetccl_reduce_args *place)
 {
     uint32_t number = op->first_piece + piece;
-    uint64_t first_byte = (uint64_t)piece * op->piece_count * type_bytes(type);
 
-    move_scaled(s, slot_data(&lane->ring, number), memory_at(s, op->src_buffer, op->src_offset + first_byte),
-                piece_count(op, piece), op->is_raw, type);
+    fill_sources(s, op, piece, place);
+    place->dst = slot_data(&lane->ring, number);
+    work(s, place);
     block_barrier();
     if (grid_thread() == 0) {
         flag_store_relaxed(slot_word(lane->ring.free, number), 0);
@@ -321,13 +427,12 @@ HETCCL_KERNEL_INLINE void send_piece(const struct state *s, const struct hetccl_
  * aren't. */
 HETCCL_KERNEL_INLINE uint32_t try_lane(const struct state *s, const struct hetccl_bridge_send_lane *lane,
                                        struct cursor *at, uint32_t share, uint32_t *n_left,
-                                       enum hetccl_type type)
+                                       struct hetccl_reduce_args *place)
 {
     uint32_t lane_blocks = s->args->lane_blocks, verdict = NOT_YET;
     const struct hetccl_bridge_op *op;
     uint32_t piece;
 
-    HETCCL_KERNEL_ROLLED
     for (;; at->op++, at->piece = 0) {
         if (at->op == lane->n_ops)
             return NOT_YET;
@@ -343,30 +448,27 @@ HETCCL_KERNEL_INLINE uint32_t try_lane(const struct state *s, const struct hetcc
         verdict = may_send(s, lane, op, piece);
     verdict = block_broadcast(verdict);
     if (verdict == GO) {
-        send_piece(s, lane, op, piece, type);
+        send_piece(s, lane, op, piece, place);
         at->piece = piece + 1;
     }
     return verdict;
 }
 
-HETCCL_KERNEL_INLINE void run_sends(const struct state *s, uint32_t block, enum hetccl_type type)
+HETCCL_KERNEL_INLINE void run_sends(const struct state *s, uint32_t block, struct hetccl_reduce_args *place)
 {
     uint32_t lane_blocks = s->args->lane_blocks;
     uint32_t first = block / lane_blocks, share = block % lane_blocks;
     uint32_t stride = s->args->n_send_blocks / lane_blocks, n_left = 1;
     struct cursor at[HETCCL_BRIDGE_MAX_LANES_PER_BLOCK];
 
-    HETCCL_KERNEL_ROLLED
     for (uint32_t i = 0; i < HETCCL_BRIDGE_MAX_LANES_PER_BLOCK; i++) {
         at[i].op = 0;
         at[i].piece = 0;
     }
-    HETCCL_KERNEL_ROLLED
     while (n_left > 0) {
         n_left = 0;
-        HETCCL_KERNEL_ROLLED
         for (uint32_t lane = first, i = 0; lane < s->args->n_send_lanes; lane += stride, i++) {
-            if (try_lane(s, &s->args->send_lanes[lane], &at[i], share, &n_left, type) == STOP)
+            if (try_lane(s, &s->args->send_lanes[lane], &at[i], share, &n_left, place) == STOP)
                 return;
         }
     }
@@ -382,91 +484,21 @@ HETCCL_KERNEL_INLINE void leave(const struct hetccl_bridge_args *args)
     block_barrier();
     if (grid_thread() != 0 || count_one(&args->counters[args->n_ops]) + 1 < n_blocks)
         return;
-    HETCCL_KERNEL_ROLLED
     for (uint32_t i = 0; i <= args->n_ops; i++)
         flag_store_relaxed(&args->counters[i], 0);
 }
 
-HETCCL_KERNEL_INLINE void bridge(const struct hetccl_bridge_args *args, enum hetccl_type type)
+HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args)
 {
-    struct state s = {args, args->scale};
+    struct state s = {&args, args.scale, type_bytes((enum hetccl_type)args.type)};
     uint32_t block = grid_block();
+    struct hetccl_reduce_args place; /* of whatever piece is being worked on */
 
-    if (args->scale_pointer != 0)
-        s.scale.bits = element_load(args->scale_pointer, 0, type_bytes(type));
-    if (block < args->n_local_blocks)
-        run_local(&s, block, type);
+    if (args.scale_pointer != 0)
+        s.scale.bits = element_load(args.scale_pointer, 0, s.element_bytes);
+    if (block < args.n_local_blocks)
+        run_local(&s, block, &place);
     else
-        run_sends(&s, block - args->n_local_blocks, type);
-    leave(args);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_int8(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_INT8);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_uint8(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_UINT8);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_int32(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_INT32);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_uint32(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_UINT32);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_int64(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_INT64);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_uint64(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_UINT64);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float16(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_FLOAT16);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float32(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_FLOAT32);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float64(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_FLOAT64);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_bfloat16(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_BFLOAT16);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float8_e4m3(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_FLOAT8_E4M3);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float8_e5m2(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_FLOAT8_E5M2);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float8_e4m3_fnuz(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_FLOAT8_E4M3_FNUZ);
-}
-
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float8_e5m2_fnuz(struct hetccl_bridge_args args)
-{
-    bridge(&args, HETCCL_FLOAT8_E5M2_FNUZ);
+        run_sends(&s, block - args.n_local_blocks, &place);
+    leave(&args);
 }

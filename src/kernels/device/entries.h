@@ -29,19 +29,6 @@ HETCCL_KERNEL_ENTRY void hetccl_average_narrow(struct hetccl_average_args args);
 
 HETCCL_KERNEL_ENTRY void hetccl_copy(struct hetccl_copy_args args);
 
-HETCCL_KERNEL_ENTRY void hetccl_bridge_int8(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_uint8(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_int32(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_uint32(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_int64(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_uint64(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float16(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float32(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float64(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_bfloat16(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float8_e4m3(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float8_e5m2(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float8_e4m3_fnuz(struct hetccl_bridge_args args);
-HETCCL_KERNEL_ENTRY void hetccl_bridge_float8_e5m2_fnuz(struct hetccl_bridge_args args);
+HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args);
 
 #endif

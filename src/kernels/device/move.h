@@ -2,8 +2,8 @@
 #ifndef HETCCL_KERNELS_DEVICE_MOVE_H
 #define HETCCL_KERNELS_DEVICE_MOVE_H
 
-/* A copy by a team of blocks: in vectors of 16 bytes, or words of 4, as far as dst and src are equally far from a multiple of
- * them, and in bytes before, behind and otherwise. */
+/* A copy by a team of blocks: in vectors of 16 bytes, or words of 4, as far as dst and src are equally far
+ * from a multiple of them, and in bytes before, behind and otherwise. */
 #include "kernels/device/args.h"
 #include "kernels/device/grid.h"
 #include "kernels/device/memory.h"
@@ -21,7 +21,8 @@ HETCCL_KERNEL_INLINE uint64_t head_bytes(const struct hetccl_copy_args *args, ui
 }
 
 /* Tiles of vectors, from first_byte on; returns the bytes copied by all threads together. */
-HETCCL_KERNEL_INLINE uint64_t copy_tiles(const struct hetccl_copy_args *args, struct team team, uint64_t first_byte)
+HETCCL_KERNEL_INLINE uint64_t copy_tiles(const struct hetccl_copy_args *args, struct team team,
+                                         uint64_t first_byte)
 {
     vector *dst = (vector *)(void *)((unsigned char *)args->dst + first_byte);
     const vector *src = (const vector *)(const void *)((const unsigned char *)args->src + first_byte);
@@ -42,7 +43,8 @@ HETCCL_KERNEL_INLINE uint64_t copy_tiles(const struct hetccl_copy_args *args, st
     return n_tiles * TILE_BYTES;
 }
 
-HETCCL_KERNEL_INLINE uint64_t copy_words(const struct hetccl_copy_args *args, struct team team, uint64_t first_byte)
+HETCCL_KERNEL_INLINE uint64_t copy_words(const struct hetccl_copy_args *args, struct team team,
+                                         uint64_t first_byte)
 {
     aligned_u32 *dst = (aligned_u32 *)(void *)((unsigned char *)args->dst + first_byte);
     const aligned_u32 *src =

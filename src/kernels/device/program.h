@@ -11,7 +11,8 @@
  * n mod HETCCL_RING_SLOTS. Two words a slot, HETCCL_RING_WORD_STRIDE words apart, say whose turn it is:
  *
  *   free  1: the sender may write. It sets 0 before it writes.
- *   full  0, or what hetccl_ring_mark() gives for the piece that lies there. The receiver sets 0, then free 1.
+ *   full  0, or what hetccl_ring_mark() gives for the piece that lies there. The receiver sets 0, then
+ * free 1.
  *
  * Nothing else is remembered from one call to the next: every call begins with piece 0 and leaves all slots
  * empty. So a captured launch can be replayed, and the two ends of a ring may be served by different kinds of
@@ -87,7 +88,7 @@ struct hetccl_bridge_dep {
 
 /* In host memory, for kernel and host. */
 struct hetccl_bridge_control {
-    uint32_t stop; /* not 0: every kernel of the communicator ends as soon as it waits for something */
+    uint32_t stop;  /* not 0: every kernel of the communicator ends as soon as it waits for something */
     uint32_t error; /* 1: a lane brought a piece of another call */
     uint32_t lane, seen, expected;
     uint32_t reserved[11];
@@ -109,12 +110,14 @@ struct hetccl_bridge_args {
     const struct hetccl_ring_view *recv_lanes;
     uint32_t *counters;
     struct hetccl_bridge_control *control;
-    const void *scale_pointer; /* device memory that holds the scale's element when the kernel runs, or NULL */
+    const void
+        *scale_pointer; /* device memory that holds the scale's element when the kernel runs, or NULL */
     struct hetccl_scale scale, one;
     uint32_t n_ops, n_local, n_send_lanes;
     uint32_t n_local_blocks, n_send_blocks, lane_blocks;
     uint32_t tag;
-    uint32_t red;
+    uint32_t red, type; /* enum hetccl_red, enum hetccl_type */
+    uint32_t reserved;
 };
 
 #endif

@@ -3,9 +3,9 @@
 #define HETCCL_KERNELS_DEVICE_REDUCTION_H
 
 /*
- * A reduction by a team of blocks: a whole grid, or one block of it. Where all pointers are equally far from a multiple of 16 bytes, whole tiles of the vectors
- * between are taken by the blocks in turn, LANE_WORDS accumulators a thread; what lies before and behind the
- * tiles, or everything, is taken element by element.
+ * A reduction by a team of blocks: a whole grid, or one block of it. Where all pointers are equally far from
+ * a multiple of 16 bytes, whole tiles of the vectors between are taken by the blocks in turn, LANE_WORDS
+ * accumulators a thread; what lies before and behind the tiles, or everything, is taken element by element.
  *
  * A thread reads an element from all sources before it writes it, and no other thread touches it: that is
  * what makes dst identical to a source safe. The next source's loads are issued before the current one is
@@ -192,7 +192,8 @@ HETCCL_KERNEL_INLINE uint64_t head_count(const struct hetccl_reduce_args *args, 
     return head_bytes / element_bytes;
 }
 
-HETCCL_KERNEL_INLINE void reduce(const struct hetccl_reduce_args *args, struct team team, enum hetccl_type type)
+HETCCL_KERNEL_INLINE void reduce(const struct hetccl_reduce_args *args, struct team team,
+                                 enum hetccl_type type)
 {
     uint64_t head = head_count(args, type_bytes(type));
     uint64_t tile_count =

@@ -36,6 +36,11 @@ HETCCL_KERNEL_INLINE void flag_store_release(uint32_t *flag, uint32_t value)
     __asm__ volatile("st.release.sys.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");
 }
 
+HETCCL_KERNEL_INLINE void flag_store_relaxed(uint32_t *flag, uint32_t value)
+{
+    __asm__ volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");
+}
+
 HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)
 {
     uint32_t value;
@@ -66,6 +71,11 @@ HETCCL_KERNEL_INLINE void flag_store_release(uint32_t *flag, uint32_t value)
     __scoped_atomic_store_n(flag, value, __ATOMIC_RELEASE, __MEMORY_SCOPE_SYSTEM);
 }
 
+HETCCL_KERNEL_INLINE void flag_store_relaxed(uint32_t *flag, uint32_t value)
+{
+    __scoped_atomic_store_n(flag, value, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM);
+}
+
 HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)
 {
     return __scoped_atomic_load_n(flag, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM);
@@ -93,6 +103,11 @@ HETCCL_KERNEL_INLINE uint32_t flag_load_acquire(const uint32_t *flag)
 HETCCL_KERNEL_INLINE void flag_store_release(uint32_t *flag, uint32_t value)
 {
     __atomic_store_n(flag, value, __ATOMIC_RELEASE);
+}
+
+HETCCL_KERNEL_INLINE void flag_store_relaxed(uint32_t *flag, uint32_t value)
+{
+    __atomic_store_n(flag, value, __ATOMIC_RELAXED);
 }
 
 HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)

@@ -72,31 +72,38 @@ static void run_copy(void *const *params, const struct fake_cuda_thread *thread)
     ((copy_kernel *)thread->kernel->entry)(*(const struct hetccl_copy_args *)params[0]);
 }
 
-#define KERNEL(wrapper, function_name, args)                                                                 \
+static void run_bridge(void *const *params, const struct fake_cuda_thread *thread)
+{
+    become(thread);
+    hetccl_bridge(*(const struct hetccl_bridge_args *)params[0]);
+}
+
+#define KERNEL(wrapper, function_name, args, is_alone)                                                       \
     {                                                                                                        \
         .name = #function_name, .function = (wrapper), .n_params = 1, .param_bytes = {sizeof(args)},         \
-        .is_independent = true, .entry = (fake_cuda_entry *)(function_name)                                  \
+        .is_independent = (is_alone), .entry = (fake_cuda_entry *)(function_name)                            \
     }
 
 #pragma GCC visibility push(default)
 const struct fake_cuda_kernel fake_cuda_kernels[] = {
-    KERNEL(run_reduce, hetccl_reduce_int8, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_uint8, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_int32, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_uint32, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_int64, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_uint64, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_float16, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_float32, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_float64, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_bfloat16, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_float8_e4m3, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_float8_e5m2, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_float8_e4m3_fnuz, struct hetccl_reduce_args),
-    KERNEL(run_reduce, hetccl_reduce_float8_e5m2_fnuz, struct hetccl_reduce_args),
-    KERNEL(run_average, hetccl_average_widen, struct hetccl_average_args),
-    KERNEL(run_average, hetccl_average_narrow, struct hetccl_average_args),
-    KERNEL(run_copy, hetccl_copy, struct hetccl_copy_args),
+    KERNEL(run_reduce, hetccl_reduce_int8, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_uint8, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_int32, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_uint32, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_int64, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_uint64, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_float16, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_float32, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_float64, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_bfloat16, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_float8_e4m3, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_float8_e5m2, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_float8_e4m3_fnuz, struct hetccl_reduce_args, true),
+    KERNEL(run_reduce, hetccl_reduce_float8_e5m2_fnuz, struct hetccl_reduce_args, true),
+    KERNEL(run_average, hetccl_average_widen, struct hetccl_average_args, true),
+    KERNEL(run_average, hetccl_average_narrow, struct hetccl_average_args, true),
+    KERNEL(run_copy, hetccl_copy, struct hetccl_copy_args, true),
+    KERNEL(run_bridge, hetccl_bridge, struct hetccl_bridge_args, false),
     {.name = NULL},
 };
 #pragma GCC visibility pop
