@@ -90,6 +90,11 @@ struct hetccl_capture {
     uint64_t id;         /* of the capture, unique in the process; 0 when there is none */
 };
 
+/* A captured graph, ready to be launched any number of times. */
+struct hetccl_graph {
+    void *handle;
+};
+
 struct hetccl_reduce {
     void *dst;
     const void *const *srcs;
@@ -162,6 +167,12 @@ struct hetccl_reduce {
  * reduce             enqueues; as hetccl_kernel_reduce(); average_*: as hetccl_kernel_average_*().
  * Capturable.
  *
+ * capture_begin      begins a capture of the stream, which isn't the default one, in the strictest mode;
+ * capture_end makes a graph of it. On failure there is no graph, and the capture has ended unless another
+ * thread began it. The thread that began ends. Both may block. graph_launch enqueues the graph as one piece
+ * of work; graph_destroy takes a zeroed graph, and launches that were made still run. Nothing in the library
+ * captures: these are for tests and tools.
+ *
  * error_name         the runtime's name of a code of its own ("CUDA_ERROR_INVALID_VALUE"); never NULL.
  */
 struct hetccl_device_ops {
@@ -226,6 +237,13 @@ struct hetccl_device_ops {
                                          const void *src_wide, size_t count, enum hetccl_type type,
                                          size_t n_ranks);
 
+    enum hetccl_status (*capture_begin)(struct hetccl_device *device, struct hetccl_stream stream);
+    enum hetccl_status (*capture_end)(struct hetccl_device *device, struct hetccl_stream stream,
+                                      struct hetccl_graph *out);
+    enum hetccl_status (*graph_launch)(struct hetccl_device *device, struct hetccl_stream stream,
+                                       struct hetccl_graph graph);
+    void (*graph_destroy)(struct hetccl_device *device, struct hetccl_graph graph);
+
     const char *(*error_name)(struct hetccl_device *device, int code);
 };
 
@@ -239,6 +257,7 @@ struct hetccl_device {
     bool has_ipc;           /* ipc_* */
     bool has_stream_values; /* stream_wait_value, stream_write_value */
     bool has_modules;       /* module_*, kernel_*, image_kernel */
+    bool has_graphs;        /* capture_begin, capture_end, graph_* */
     bool is_shared; /* kernels of several processes may run at the same time (MPS); else they take turns */
 
     /* How large a launch may be; 0 on the host. */

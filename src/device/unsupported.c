@@ -63,3 +63,24 @@ enum hetccl_status hetccl_device_no_image_kernel(struct hetccl_device *device, c
 {
     return hetccl_device_refuse(device, "kernels of the library to launch");
 }
+
+enum hetccl_status hetccl_device_no_capture_begin(struct hetccl_device *device, struct hetccl_stream stream)
+{
+    return hetccl_device_refuse(device, "graphs to capture");
+}
+
+enum hetccl_status hetccl_device_no_capture_end(struct hetccl_device *device, struct hetccl_stream stream,
+                                                struct hetccl_graph *out)
+{
+    return hetccl_device_refuse(device, "graphs to capture");
+}
+
+enum hetccl_status hetccl_device_no_graph_launch(struct hetccl_device *device, struct hetccl_stream stream,
+                                                 struct hetccl_graph graph)
+{
+    return hetccl_device_refuse(device, "graphs to launch");
+}
+
+void hetccl_device_no_graph_destroy(struct hetccl_device *device, struct hetccl_graph graph)
+{
+}

@@ -39,4 +39,14 @@ HETCCL_NODISCARD enum hetccl_status hetccl_device_no_kernel_launch(struct hetccl
 HETCCL_NODISCARD enum hetccl_status
 hetccl_device_no_image_kernel(struct hetccl_device *device, const char *name, struct hetccl_kernel *out);
 
+HETCCL_NODISCARD enum hetccl_status hetccl_device_no_capture_begin(struct hetccl_device *device,
+                                                                   struct hetccl_stream stream);
+HETCCL_NODISCARD enum hetccl_status hetccl_device_no_capture_end(struct hetccl_device *device,
+                                                                 struct hetccl_stream stream,
+                                                                 struct hetccl_graph *out);
+HETCCL_NODISCARD enum hetccl_status hetccl_device_no_graph_launch(struct hetccl_device *device,
+                                                                  struct hetccl_stream stream,
+                                                                  struct hetccl_graph graph);
+void hetccl_device_no_graph_destroy(struct hetccl_device *device, struct hetccl_graph graph);
+
 #endif

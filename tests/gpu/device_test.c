@@ -32,6 +32,7 @@ static int run_cases(struct suite *suite)
     suite_run(suite, suite_stream_cases);
     suite_run(suite, suite_kernel_cases);
     suite_run(suite, suite_work_cases);
+    suite_run(suite, suite_graph_cases);
     suite_run(suite, suite_ipc_cases);
     if (suite->is_gpu)
         suite_run(suite, suite_cuda_cases);

@@ -109,6 +109,10 @@ static const struct hetccl_device_ops cuda_ops = {
     .reduce = hetccl_cuda_reduce,
     .average_widen = hetccl_cuda_average_widen,
     .average_narrow = hetccl_cuda_average_narrow,
+    .capture_begin = hetccl_cuda_capture_begin,
+    .capture_end = hetccl_cuda_capture_end,
+    .graph_launch = hetccl_cuda_graph_launch,
+    .graph_destroy = hetccl_cuda_graph_destroy,
     .error_name = hetccl_cuda_error_name,
 };
 
@@ -200,6 +204,7 @@ static enum hetccl_status read_attributes(struct hetccl_cuda_device *cuda)
                               cuda->api.cuStreamWriteValue32_v2 != NULL;
     base->has_ipc = true;
     base->has_modules = true;
+    base->has_graphs = true;
     return HETCCL_OK;
 }
 

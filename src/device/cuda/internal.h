@@ -134,6 +134,16 @@ HETCCL_NODISCARD enum hetccl_status hetccl_cuda_kernel_launch(struct hetccl_devi
                                                               struct hetccl_stream stream,
                                                               const struct hetccl_launch *launch);
 
+/* graph.c */
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_capture_begin(struct hetccl_device *device,
+                                                              struct hetccl_stream stream);
+HETCCL_NODISCARD enum hetccl_status
+hetccl_cuda_capture_end(struct hetccl_device *device, struct hetccl_stream stream, struct hetccl_graph *out);
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_graph_launch(struct hetccl_device *device,
+                                                             struct hetccl_stream stream,
+                                                             struct hetccl_graph graph);
+void hetccl_cuda_graph_destroy(struct hetccl_device *device, struct hetccl_graph graph);
+
 /* image.c */
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_image_kernel(struct hetccl_device *device, const char *name,
                                                              struct hetccl_kernel *out);

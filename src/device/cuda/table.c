@@ -59,6 +59,12 @@ static const struct {
     {"cuModuleGetFunction", offsetof(struct hetccl_cuda_api, cuModuleGetFunction), true},
     {"cuFuncLoad", offsetof(struct hetccl_cuda_api, cuFuncLoad), false},
     {"cuLaunchKernel", offsetof(struct hetccl_cuda_api, cuLaunchKernel), true},
+    {"cuStreamBeginCapture_v2", offsetof(struct hetccl_cuda_api, cuStreamBeginCapture_v2), true},
+    {"cuStreamEndCapture", offsetof(struct hetccl_cuda_api, cuStreamEndCapture), true},
+    {"cuGraphInstantiateWithFlags", offsetof(struct hetccl_cuda_api, cuGraphInstantiateWithFlags), true},
+    {"cuGraphLaunch", offsetof(struct hetccl_cuda_api, cuGraphLaunch), true},
+    {"cuGraphDestroy", offsetof(struct hetccl_cuda_api, cuGraphDestroy), true},
+    {"cuGraphExecDestroy", offsetof(struct hetccl_cuda_api, cuGraphExecDestroy), true},
 };
 
 /* ISO C has no conversion from an object's pointer to a function's; POSIX promises that the bytes are the

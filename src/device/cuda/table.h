@@ -83,6 +83,15 @@ struct hetccl_cuda_api {
     unsigned (*cuLaunchKernel)(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                struct CUstream_st *stream, void **params, void **extra);
+
+    /* graphs */
+    unsigned (*cuStreamBeginCapture_v2)(struct CUstream_st *stream, unsigned mode);
+    unsigned (*cuStreamEndCapture)(struct CUstream_st *stream, struct CUgraph_st **graph);
+    unsigned (*cuGraphInstantiateWithFlags)(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
+                                            unsigned long long flags);
+    unsigned (*cuGraphLaunch)(struct CUgraphExec_st *exec, struct CUstream_st *stream);
+    unsigned (*cuGraphDestroy)(struct CUgraph_st *graph);
+    unsigned (*cuGraphExecDestroy)(struct CUgraphExec_st *exec);
 };
 
 /*

@@ -86,6 +86,10 @@ static const struct hetccl_device_ops host_ops = {
     .reduce = host_reduce,
     .average_widen = host_average_widen,
     .average_narrow = host_average_narrow,
+    .capture_begin = hetccl_device_no_capture_begin,
+    .capture_end = hetccl_device_no_capture_end,
+    .graph_launch = hetccl_device_no_graph_launch,
+    .graph_destroy = hetccl_device_no_graph_destroy,
     .error_name = host_error_name,
 };
 

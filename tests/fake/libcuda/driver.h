@@ -67,13 +67,19 @@ unsigned cuFuncLoad(struct CUfunc_st *function);
 unsigned cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                         struct CUstream_st *stream, void **params, void **extra);
+unsigned cuStreamBeginCapture_v2(struct CUstream_st *stream, unsigned mode);
+unsigned cuStreamEndCapture(struct CUstream_st *stream, struct CUgraph_st **graph);
+unsigned cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
+                                     unsigned long long flags);
+unsigned cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *stream);
+unsigned cuGraphDestroy(struct CUgraph_st *graph);
+unsigned cuGraphExecDestroy(struct CUgraphExec_st *exec);
 
 /* For tests only. */
 unsigned cuCtxSetCurrent(struct CUctx_st *context);
 unsigned cuMemAllocManaged(hetccl_cu_address *address, size_t bytes, unsigned flags);
 unsigned cuStreamCreate(struct CUstream_st **stream, unsigned flags);
-unsigned cuStreamBeginCapture_v2(struct CUstream_st *stream, unsigned mode);
-unsigned cuStreamEndCapture(struct CUstream_st *stream, struct CUgraph_st **graph);
+unsigned cuStreamIsCapturing(struct CUstream_st *stream, unsigned *status);
 
 void fake_cuda_register(const struct fake_cuda_kernel *kernels);
 void fake_cuda_fail(const char *function, unsigned k, unsigned code);

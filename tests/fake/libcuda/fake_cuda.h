@@ -18,8 +18,9 @@
  * and the default stream order them; device memory lies apart, an address outside of it or behind an
  * allocation is refused by copies and faults in kernels, a byte written behind an allocation is noticed when
  * it is freed (the process aborts); IPC works between processes; a context must be current; unsafe calls
- * spoil a global capture. What isn't: device memory can be read by the host, pageable copies are
- * asynchronous, no work can be captured.
+ * spoil a global capture; captures become graphs with the dependencies that streams and events gave, whose
+ * branches run at once. What isn't: device memory can be read by the host, pageable copies are asynchronous,
+ * a graph holds no graphs.
  */
 
 #include <stdbool.h>

@@ -170,7 +170,7 @@ static void fill_thread(const struct fake_launch *launch, size_t block, size_t i
     out->yield = yield;
 }
 
-static void *need(void *memory)
+void *fake_need(void *memory)
 {
     if (memory == NULL || memory == MAP_FAILED)
         abort();
@@ -199,10 +199,10 @@ static void begin_block(struct block *block, size_t index)
 
     block->n_returned = 0;
     block->word = 0;
-    block->shared = need(calloc(1, launch->shared_bytes + 1));
-    block->coroutines = need(calloc(block->n_threads, sizeof(*block->coroutines)));
-    block->stacks = need(mmap(NULL, block->n_threads * STACK_BYTES, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    block->shared = fake_need(calloc(1, launch->shared_bytes + 1));
+    block->coroutines = fake_need(calloc(block->n_threads, sizeof(*block->coroutines)));
+    block->stacks = fake_need(mmap(NULL, block->n_threads * STACK_BYTES, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     for (size_t i = 0; i < block->n_threads; i++)
         begin_coroutine(block, index, i);
 }
@@ -262,7 +262,7 @@ static void run_independent(const struct fake_launch *launch, size_t n_blocks, s
     struct fake_cuda_thread thread;
 
     for (size_t i = 0; i < n_blocks; i++) {
-        void *shared = need(calloc(1, launch->shared_bytes + 1));
+        void *shared = fake_need(calloc(1, launch->shared_bytes + 1));
         uint32_t word = 0;
 
         for (size_t k = 0; k < n_threads; k++) {
@@ -288,8 +288,8 @@ void fake_run_launch(const struct fake_launch *launch)
         run_independent(launch, n_blocks, n_threads);
         return;
     }
-    blocks = need(calloc(n_blocks, sizeof(*blocks)));
-    is_done = need(calloc(n_blocks, sizeof(*is_done)));
+    blocks = fake_need(calloc(n_blocks, sizeof(*blocks)));
+    is_done = fake_need(calloc(n_blocks, sizeof(*is_done)));
     while (n_done < n_blocks) {
         size_t n_before = n_done;
 

@@ -52,4 +52,10 @@ const struct hetccl_cuda_api fake_api = {
     .cuModuleGetFunction = cuModuleGetFunction,
     .cuFuncLoad = cuFuncLoad,
     .cuLaunchKernel = cuLaunchKernel,
+    .cuStreamBeginCapture_v2 = cuStreamBeginCapture_v2,
+    .cuStreamEndCapture = cuStreamEndCapture,
+    .cuGraphInstantiateWithFlags = cuGraphInstantiateWithFlags,
+    .cuGraphLaunch = cuGraphLaunch,
+    .cuGraphDestroy = cuGraphDestroy,
+    .cuGraphExecDestroy = cuGraphExecDestroy,
 };
