@@ -41,7 +41,7 @@ static const struct setting settings[] = {
     {"PORT_RANGE", NULL, TYPE_PORTS, AT(port_first), "first-last", "", 0, 0, NULL, false,
      "ports that listeners may take, for firewalls"},
     {"DEVICE", NULL, TYPE_CHOICE, AT(device), "", "auto", 0, 0, "auto host cuda hip", false,
-     "what ranks compute on; auto is host; there is no hip yet"},
+     "what ranks compute on; auto is cuda where an NVIDIA GPU is found, else host"},
     {"ENGINE", NULL, TYPE_CHOICE, AT(engine), "", "auto", 0, 0, "auto ccl p2p none", true,
      "what runs collectives among GPUs of one vendor: the vendor's library, GPU memory mapped by IPC, "
      "nothing; "
@@ -63,6 +63,8 @@ static const struct setting settings[] = {
      "messages up to this may take a one-phase plan that sends more than the bound"},
     {"SLOT_BYTES", "NCCL_BUFFSIZE", TYPE_SIZE, AT(slot_bytes), "bytes", "256K", 4096, 1ull << 30, NULL, true,
      "size of one slot of a link or engine"},
+    {"RING_SLOT_BYTES", NULL, TYPE_SIZE, AT(ring_slot_bytes), "bytes", "256K", 4096, 1ull << 26, NULL, true,
+     "size of one slot of a ring between GPUs, a multiple of 4 KiB; a ring has 32 each way"},
     {"SOCKETS_PER_LINK", "NCCL_NSOCKS_PERTHREAD", TYPE_SIZE, AT(sockets_per_link), "", "2", 1, 16, NULL, true,
      "sockets that one tcp link stripes over"},
     {"INIT_TIMEOUT_S", NULL, TYPE_SIZE, AT(init_timeout_s), "s", "300", 1, 86400, NULL, false,

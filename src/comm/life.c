@@ -93,6 +93,7 @@ enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options, 
     comm->last_plan = "";
     comm->host_segment.fd = -1;
     pthread_mutex_init(&comm->lock, NULL);
+    pthread_mutex_init(&comm->calls_lock, NULL);
     atomic_store(&comm->state, (int)HETCCL_AGAIN);
     comm->head.magic = HETCCL_COMM_MAGIC;
     *out = comm;
@@ -111,12 +112,33 @@ bool hetccl_comm_is_valid(const struct hetccl_comm *comm)
 
 void hetccl_comm_bind_device(struct hetccl_comm *comm)
 {
-    if (comm->device == NULL && hetccl_device_open(&comm->config, &comm->device) != HETCCL_OK)
+    if (comm->device == NULL &&
+        hetccl_device_open(&comm->config, HETCCL_DEVICE_OF_THREAD, &comm->device) != HETCCL_OK)
         hetccl_log(HETCCL_LOG_DEBUG, "comm", "no device in the calling thread; init will try again");
+}
+
+static void free_scratch(struct hetccl_comm *comm, const struct hetccl_scratch *scratch)
+{
+    if (scratch->blob == NULL)
+        comm->device->ops->mem_free(comm->device, scratch->memory, HETCCL_MEMORY_DEVICE);
+}
+
+/* A launch that can't be ended keeps what it works on. */
+static void release_device(struct hetccl_comm *comm)
+{
+    if (comm->device == NULL || !hetccl_bridge_destroy(comm->bridge))
+        return;
+    comm->bridge = NULL;
+    hetccl_comm_close_rings(comm);
+    free_scratch(comm, &comm->scratch);
+    free_scratch(comm, &comm->wide_send);
+    free_scratch(comm, &comm->wide_recv);
+    comm->device->ops->close(comm->device);
 }
 
 static void release(struct hetccl_comm *comm)
 {
+    hetccl_comm_watch_stop(comm);
     /* Set only when it failed, or was aborted, between joining the vendor's and becoming native. */
     if (comm->head.vendor != NULL)
         (void)hetccl_ccl_end(comm->head.api, comm->head.vendor, true, ABORT_WAIT_MS);
@@ -128,12 +150,7 @@ static void release(struct hetccl_comm *comm)
     }
     hetccl_mesh_destroy(comm->mesh);
     hetccl_comm_drop_child(comm);
-    if (comm->device != NULL) {
-        comm->device->ops->mem_free(comm->device, comm->scratch.memory, HETCCL_MEMORY_DEVICE);
-        comm->device->ops->mem_free(comm->device, comm->wide_send.memory, HETCCL_MEMORY_DEVICE);
-        comm->device->ops->mem_free(comm->device, comm->wide_recv.memory, HETCCL_MEMORY_DEVICE);
-        comm->device->ops->close(comm->device);
-    }
+    release_device(comm);
     hetccl_segment_fini(&comm->host_segment);
     if (comm->has_topo)
         hetccl_topo_fini(&comm->topo);
@@ -142,14 +159,26 @@ static void release(struct hetccl_comm *comm)
     hetccl_free(comm->peers);
     hetccl_free(comm->private_doorbell);
     pthread_mutex_destroy(&comm->lock);
+    pthread_mutex_destroy(&comm->calls_lock);
     comm->head.magic = 0;
     retire_memory(comm);
 }
 
 /* ---- state and failure ---- */
 
+/* What runs on the device would wait for ever for those that are gone. */
+static void stop_launches(struct hetccl_comm *comm)
+{
+    struct hetccl_bridge *bridge = comm->bridge;
+
+    if (bridge != NULL)
+        hetccl_bridge_stop(bridge);
+}
+
 void hetccl_comm_ring(struct hetccl_comm *comm)
 {
+    if (hetccl_is_error((enum hetccl_status)atomic_load(&comm->state)) || atomic_load(&comm->is_interrupted))
+        stop_launches(comm);
     hetccl_doorbell_ring(comm->private_doorbell);
     if (comm->own_doorbell != comm->private_doorbell)
         hetccl_doorbell_ring(comm->own_doorbell);
@@ -315,6 +344,7 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
     if (comm->is_finalized)
         return hetccl_fail(HETCCL_ERR_ARG, "rank %u: the communicator was finalized before", comm->rank);
     comm->is_finalized = true;
+    hetccl_comm_drain(comm);
     return hetccl_comm_barrier(comm, 0);
 }
 
@@ -362,6 +392,7 @@ void hetccl_comm_destroy(struct hetccl_comm *comm)
         return;
     if (hetccl_comm_end_native(comm, false, NULL))
         return;
+    hetccl_comm_drain(comm);
     say_good_bye(comm);
     /* A thread that can't be got out keeps its memory: a leak is better than a crash. */
     if (is_empty_within(comm, ABORT_WAIT_MS))

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "comm/internal.h"
+#include "device/cuda/cuda.h"
 #include "engine/ccl/calls.h"
 
 enum { ABORT_MS = 2000 };
@@ -246,8 +247,11 @@ bool hetccl_comm_end_native(struct hetccl_comm *comm, bool is_abort, unsigned *c
 /* Which one would serve this configuration's device; false: none. */
 static bool find_kind(const struct hetccl_config *config, enum hetccl_ccl_kind *out)
 {
+    char why[256];
+
     *out = HETCCL_CCL_NCCL;
-    return config->device == HETCCL_DEVICE_CUDA;
+    return config->device == HETCCL_DEVICE_CUDA ||
+           (config->device == HETCCL_DEVICE_AUTO && hetccl_device_cuda_is_there(config, why, sizeof(why)));
 }
 
 const struct hetccl_ccl_api *hetccl_vendor_api(void)
