@@ -40,7 +40,7 @@ enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out)
 
     if (status != HETCCL_OK)
         return status;
-    *out = (struct hetccl_comm_options){.is_blocking = config.blocking};
+    *out = (struct hetccl_comm_options){.is_blocking = config.blocking, .device = HETCCL_DEVICE_OF_THREAD};
     return HETCCL_OK;
 }
 
@@ -97,6 +97,11 @@ enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options, 
     pthread_mutex_init(&comm->lock, NULL);
     pthread_mutex_init(&comm->calls_lock, NULL);
     atomic_store(&comm->state, (int)HETCCL_AGAIN);
+    /* Only this thread knows which GPU is its own; a failure is kept for init, which tells the other ranks.
+     */
+    comm->device_status = hetccl_device_open(&comm->config, options->device, &comm->device);
+    if (comm->device_status != HETCCL_OK)
+        (void)snprintf(comm->failure_text, sizeof(comm->failure_text), "%s", hetccl_last_error_thread());
     comm->magic = COMM_MAGIC;
     *out = comm;
     return HETCCL_OK;
