@@ -20,7 +20,8 @@
  *   call.c       checks, one collective
  *   session.c    groups of calls, waiting
  *   agreement.c  do all ranks make the same calls?
- *   query.c      what it says of itself; memory
+ *   query.c      what it says of itself
+ *   memory.c     registrations, memory that belongs to no call, biases
  *
  * Locking: `lock` guards the failure text only, `calls_lock` the identities of calls, which the watching
  * thread reads too. Everything else belongs to the one thread that is inside; `state`, the flags and the
@@ -126,7 +127,8 @@ struct hetccl_comm {
     struct hetccl_wire_peer *peers;   /* by rank */
     struct hetccl_topo topo;
     bool has_topo;
-    struct hetccl_device *device;
+    struct hetccl_device *device;     /* NULL: it couldn't be opened, and failure_text says why */
+    enum hetccl_status device_status; /* of opening it */
     struct hetccl_engine *engine;
     struct hetccl_bridge *_Atomic bridge; /* asynchronous device; set by the initialising thread */
     pthread_t watch_thread;
