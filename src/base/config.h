@@ -47,6 +47,7 @@ struct hetccl_config {
     uint64_t chunk_bytes;
     uint64_t small_bytes; /* messages up to this may take a one-phase plan */
     uint64_t slot_bytes;
+    uint64_t ring_slot_bytes; /* of a GPU's rings */
     uint64_t sockets_per_link;
     /* patience */
     uint64_t init_timeout_s;

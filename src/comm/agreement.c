@@ -123,12 +123,10 @@ static enum hetccl_status check_stuck(const struct hetccl_comm *comm, uint32_t r
     return status;
 }
 
-enum hetccl_status hetccl_comm_look_for_others(struct hetccl_comm *comm, bool is_stuck)
+static enum hetccl_status look(struct hetccl_comm *comm, bool is_stuck)
 {
     enum hetccl_status status = HETCCL_OK;
 
-    if (comm->n_ranks > NOTES_MAX_RANKS)
-        return HETCCL_OK;
     if (is_stuck)
         leave_stuck_notes(comm);
     for (uint32_t rank = 0; rank < comm->n_ranks && status == HETCCL_OK; rank++) {
@@ -138,5 +136,17 @@ enum hetccl_status hetccl_comm_look_for_others(struct hetccl_comm *comm, bool is
         if (status == HETCCL_OK)
             status = check_stuck(comm, rank);
     }
+    return status;
+}
+
+enum hetccl_status hetccl_comm_look_for_others(struct hetccl_comm *comm, bool is_stuck)
+{
+    enum hetccl_status status;
+
+    if (comm->n_ranks > NOTES_MAX_RANKS)
+        return HETCCL_OK;
+    pthread_mutex_lock(&comm->calls_lock);
+    status = look(comm, is_stuck);
+    pthread_mutex_unlock(&comm->calls_lock);
     return status;
 }

@@ -81,6 +81,19 @@ void hetccl_comm_drop_plans(struct hetccl_comm *comm)
         drop(&comm->cache[i]);
 }
 
+/* What runs may still work on the old memory: the bridge keeps that until it is done. */
+static enum hetccl_status reserve_blob(struct hetccl_comm *comm, struct hetccl_scratch *scratch, size_t bytes)
+{
+    struct hetccl_blob *blob;
+    enum hetccl_status status = hetccl_bridge_take(comm->bridge, HETCCL_MEMORY_DEVICE, bytes, &blob);
+
+    if (status != HETCCL_OK)
+        return status;
+    hetccl_bridge_drop(comm->bridge, scratch->blob);
+    *scratch = (struct hetccl_scratch){.memory = blob->memory, .bytes = blob->bytes, .blob = blob};
+    return HETCCL_OK;
+}
+
 enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm, struct hetccl_scratch *scratch,
                                           size_t bytes)
 {
@@ -90,6 +103,8 @@ enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm, struct hetcc
 
     if (bytes <= scratch->bytes)
         return HETCCL_OK;
+    if (comm->bridge != NULL)
+        return reserve_blob(comm, scratch, bytes);
     status = device->ops->mem_alloc(device, bytes, HETCCL_MEMORY_DEVICE, &memory);
     if (status != HETCCL_OK)
         return status;
@@ -97,4 +112,10 @@ enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm, struct hetcc
     scratch->memory = memory;
     scratch->bytes = bytes;
     return HETCCL_OK;
+}
+
+void hetccl_scratch_use(struct hetccl_comm *comm, const struct hetccl_scratch *scratch)
+{
+    if (scratch->blob != NULL)
+        hetccl_bridge_use(comm->bridge, scratch->blob);
 }

@@ -129,6 +129,8 @@ static enum hetccl_status widen(struct hetccl_comm *comm, struct hetccl_call *ca
                                                   n_sent, call->type, comm->n_ranks);
     if (status != HETCCL_OK)
         return status;
+    hetccl_scratch_use(comm, &comm->wide_send);
+    hetccl_scratch_use(comm, &comm->wide_recv);
     call->send = comm->wide_send.memory;
     call->recv = comm->wide_recv.memory;
     call->count *= factor;
@@ -222,6 +224,7 @@ static enum hetccl_status start_plan(struct hetccl_comm *comm)
                                         active->cached->plan->scratch_count * request.elem_bytes);
     if (status != HETCCL_OK)
         return status;
+    hetccl_scratch_use(comm, &comm->scratch);
     args = (struct hetccl_run_args){
         .send = active->call.send,
         .recv = active->call.recv,
@@ -231,6 +234,7 @@ static enum hetccl_status start_plan(struct hetccl_comm *comm)
         .red = active->call.op.red,
         .scale = active->call.op.is_average ? hetccl_scale_of_average(active->call.type, comm->n_ranks)
                                             : active->call.op.scale,
+        .stream = {active->call.stream},
         .tag = comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS],
         .channel = HETCCL_CHANNEL_COLLECTIVE,
     };
@@ -240,18 +244,27 @@ static enum hetccl_status start_plan(struct hetccl_comm *comm)
     return HETCCL_OK;
 }
 
+static void remember_call(struct hetccl_comm *comm, const struct hetccl_call *call)
+{
+    pthread_mutex_lock(&comm->calls_lock);
+    comm->sequence++;
+    comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS] = make_tag(comm, call);
+    pthread_mutex_unlock(&comm->calls_lock);
+}
+
 enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm, const struct hetccl_call *call)
 {
     struct hetccl_collective *active = &comm->session.active;
     enum hetccl_status status = HETCCL_OK;
 
-    comm->sequence++;
-    comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS] = make_tag(comm, call);
+    remember_call(comm, call);
     active->original = NULL;
     if (call->count == 0 && call->coll != HETCCL_ALLTOALLV)
         return HETCCL_OK;
     active->call = *call;
-    if (needs_widening(call))
+    if (comm->bridge != NULL)
+        status = hetccl_bridge_enter(comm->bridge, (struct hetccl_stream){call->stream});
+    if (status == HETCCL_OK && needs_widening(call))
         status = widen(comm, &active->call);
     if (status == HETCCL_OK)
         status = start_plan(comm);
@@ -277,9 +290,14 @@ enum hetccl_status hetccl_collective_finish(struct hetccl_comm *comm)
 {
     struct hetccl_collective *active = &comm->session.active;
     const struct hetccl_call *original = active->original;
+    enum hetccl_status status = HETCCL_OK;
 
     hetccl_comm_count_run(comm, active->cached->run);
     hetccl_comm_release_plan(active->cached);
     active->original = NULL;
-    return needs_widening(original) ? narrow(comm, original) : HETCCL_OK;
+    if (needs_widening(original))
+        status = narrow(comm, original);
+    if (status == HETCCL_OK && comm->bridge != NULL)
+        status = hetccl_bridge_leave(comm->bridge, (struct hetccl_stream){original->stream});
+    return status;
 }

@@ -9,14 +9,17 @@
  *   join.c       facts, host trial, topology, agreement on it
  *   split.c      split and shrink
  *   links.c      links made at first use
+ *   rings.c      the same for asynchronous devices
+ *   watch.c      a thread that watches what runs on one
  *   cache.c      plans and their workspaces
  *   call.c       checks, one collective
  *   session.c    groups of calls, waiting
  *   agreement.c  do all ranks make the same calls?
  *   query.c      what it says of itself; memory
  *
- * Locking: `lock` guards the failure text only. Everything else belongs to the one thread that is inside;
- * `state`, the flags and the counters that other threads read are atomic.
+ * Locking: `lock` guards the failure text only, `calls_lock` the identities of calls, which the watching
+ * thread reads too. Everything else belongs to the one thread that is inside; `state`, the flags and the
+ * counters that other threads read are atomic.
  */
 
 #include <pthread.h>
@@ -61,12 +64,14 @@ struct hetccl_peer_link {
     struct hetccl_segment segment;
     struct hetccl_mesh_stream *streams[HETCCL_LINK_TCP_MAX_SOCKETS];
     int sockets[HETCCL_LINK_TCP_MAX_SOCKETS];
+    struct hetccl_ring ring; /* instead of a link, on an asynchronous device; over `segment`, or p2p */
 };
 
 /* A buffer that grows and stays. */
 struct hetccl_scratch {
     void *memory;
     size_t bytes;
+    struct hetccl_blob *blob; /* on an asynchronous device: where memory is */
 };
 
 /* A collective as it is executed: averages of integers run on widened copies (call.c). */
@@ -85,6 +90,7 @@ struct hetccl_session {
     struct hetccl_collective active;
     struct hetccl_plan *p2p_plan;
     struct hetccl_run *p2p_run;
+    bool has_entered_p2p; /* asynchronous device: its streams are joined */
     uint64_t
         grace_until_ns; /* a peer is gone: the time until which its reason may still arrive; 0: none is */
 };
@@ -114,6 +120,10 @@ struct hetccl_comm {
     bool has_topo;
     struct hetccl_device *device;
     struct hetccl_engine *engine;
+    struct hetccl_bridge *_Atomic bridge; /* asynchronous device; set by the initialising thread */
+    pthread_t watch_thread;
+    bool has_watch_thread;
+    atomic_bool is_watch_ending;
     struct hetccl_segment host_segment; /* doorbells of the host's ranks, then the engines' areas */
     uint32_t host_leader;
     uint32_t *host_index_of;              /* by rank: index among the ranks of its host */
@@ -122,6 +132,7 @@ struct hetccl_comm {
     struct hetccl_exec_env env;
     struct hetccl_peer_link *links; /* [rank * HETCCL_CHANNELS + channel] */
 
+    pthread_mutex_t calls_lock;
     uint64_t sequence;                                      /* of collectives, from 1 */
     struct hetccl_call_tag recent_tags[HETCCL_RECENT_TAGS]; /* [sequence mod HETCCL_RECENT_TAGS] */
     uint64_t stuck_note_sequence;                           /* the last call that the others were told of */
@@ -173,13 +184,27 @@ enum {
     HETCCL_MESSAGE_STUCK = 2,
     HETCCL_MESSAGE_FINALIZE = 1,
     HETCCL_MESSAGE_LINK_OFFER = 16,
-    HETCCL_MESSAGE_LINK_ANSWER = 32
+    HETCCL_MESSAGE_LINK_ANSWER = 32,
+    HETCCL_MESSAGE_RING = 48
 };
 
 /* links.c */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel,
                                                           struct hetccl_link **out);
 void hetccl_comm_close_links(struct hetccl_comm *comm);
+
+/* rings.c */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_ring(void *context, uint32_t peer, uint32_t channel,
+                                                          const struct hetccl_ring **out);
+void hetccl_comm_close_rings(struct hetccl_comm *comm);
+
+/*
+ * watch.c: tells of what goes wrong on the device when no call is there to see it. stop waits for the thread.
+ * drain waits until everything enqueued is done, or the communicator has failed or is being aborted.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_watch_start(struct hetccl_comm *comm);
+void hetccl_comm_watch_stop(struct hetccl_comm *comm);
+void hetccl_comm_drain(struct hetccl_comm *comm);
 
 /*
  * call.c: one collective. start gives it the next sequence number; a call without elements is done at once
@@ -202,6 +227,8 @@ void hetccl_comm_release_plan(struct hetccl_cached_plan *cached);
 void hetccl_comm_drop_plans(struct hetccl_comm *comm);
 HETCCL_NODISCARD enum hetccl_status hetccl_scratch_reserve(struct hetccl_comm *comm,
                                                            struct hetccl_scratch *scratch, size_t bytes);
+/* What is enqueued now works on the scratch. */
+void hetccl_scratch_use(struct hetccl_comm *comm, const struct hetccl_scratch *scratch);
 
 /* life.c: a number that changes in a forked child. */
 unsigned hetccl_fork_generation(void);

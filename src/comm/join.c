@@ -438,6 +438,31 @@ static enum hetccl_status make_engine(struct hetccl_comm *comm)
     return status;
 }
 
+/* Ranks whose launches share this rank's device. */
+static uint32_t n_sharing(const struct hetccl_comm *comm)
+{
+    const struct hetccl_wire_peer *own = &comm->peers[comm->rank];
+    uint32_t n = 0;
+
+    for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
+        n += comm->peers[rank].machine_key == own->machine_key && comm->peers[rank].pci_key == own->pci_key;
+    return n;
+}
+
+static enum hetccl_status make_bridge(struct hetccl_comm *comm)
+{
+    struct hetccl_bridge *bridge;
+    enum hetccl_status status;
+
+    if (comm->device->ops->is_synchronous)
+        return HETCCL_OK;
+    status = hetccl_bridge_create(comm->device, n_sharing(comm), comm->config.ring_slot_bytes, &bridge);
+    if (status != HETCCL_OK)
+        return status;
+    comm->bridge = bridge;
+    return hetccl_comm_watch_start(comm);
+}
+
 static void log_result(const struct hetccl_comm *comm)
 {
     const struct hetccl_topo *topo = &comm->topo;
@@ -454,8 +479,9 @@ static void log_result(const struct hetccl_comm *comm)
 
 enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)
 {
+    const struct hetccl_island *island;
     uint8_t *results = NULL;
-    enum hetccl_status status = hetccl_device_open(&comm->config, &comm->device);
+    enum hetccl_status status = hetccl_device_open(&comm->config, HETCCL_DEVICE_OF_THREAD, &comm->device);
 
     if (status == HETCCL_OK)
         status = exchange_facts(comm);
@@ -472,14 +498,22 @@ enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)
         status = make_engine(comm);
     if (status == HETCCL_OK)
         status = hetccl_alloc((size_t)comm->n_ranks * HETCCL_CHANNELS, sizeof(*comm->links), &comm->links);
+    if (status == HETCCL_OK)
+        status = make_bridge(comm);
     if (status != HETCCL_OK)
         return status;
+    island = &comm->topo.islands[comm->topo.island_of[comm->rank]];
     comm->env = (struct hetccl_exec_env){.rank = comm->rank,
                                          .island_of = comm->topo.island_of,
                                          .device = comm->device,
                                          .engine = comm->engine,
                                          .link_context = comm,
-                                         .find_link = hetccl_comm_find_link};
+                                         .find_link = hetccl_comm_find_link,
+                                         .find_ring = hetccl_comm_find_ring,
+                                         .bridge = comm->bridge,
+                                         .island_ranks = island->ranks,
+                                         .n_island_ranks = island->n_ranks,
+                                         .island_rank = comm->topo.island_rank_of[comm->rank]};
     comm->is_crowded = hetccl_comm_is_crowded(comm);
     log_result(comm);
     /* Only the first outcome counts: a failure that came in meanwhile stays. */

@@ -95,6 +95,7 @@ enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options, 
     comm->last_plan = "";
     comm->host_segment.fd = -1;
     pthread_mutex_init(&comm->lock, NULL);
+    pthread_mutex_init(&comm->calls_lock, NULL);
     atomic_store(&comm->state, (int)HETCCL_AGAIN);
     comm->magic = COMM_MAGIC;
     *out = comm;
@@ -106,19 +107,34 @@ bool hetccl_comm_is_valid(const struct hetccl_comm *comm)
     return comm != NULL && ((uintptr_t)comm & (HETCCL_CACHE_LINE - 1)) == 0 && comm->magic == COMM_MAGIC;
 }
 
+static void free_scratch(struct hetccl_comm *comm, const struct hetccl_scratch *scratch)
+{
+    if (scratch->blob == NULL)
+        comm->device->ops->mem_free(comm->device, scratch->memory, HETCCL_MEMORY_DEVICE);
+}
+
+/* A launch that can't be ended keeps what it works on. */
+static void release_device(struct hetccl_comm *comm)
+{
+    if (comm->device == NULL || !hetccl_bridge_destroy(comm->bridge))
+        return;
+    comm->bridge = NULL;
+    hetccl_comm_close_rings(comm);
+    free_scratch(comm, &comm->scratch);
+    free_scratch(comm, &comm->wide_send);
+    free_scratch(comm, &comm->wide_recv);
+    comm->device->ops->close(comm->device);
+}
+
 static void release(struct hetccl_comm *comm)
 {
+    hetccl_comm_watch_stop(comm);
     hetccl_comm_drop_plans(comm);
     hetccl_comm_close_links(comm);
     if (comm->engine != NULL)
         comm->engine->ops->destroy(comm->engine);
     hetccl_mesh_destroy(comm->mesh);
-    if (comm->device != NULL) {
-        comm->device->ops->mem_free(comm->device, comm->scratch.memory, HETCCL_MEMORY_DEVICE);
-        comm->device->ops->mem_free(comm->device, comm->wide_send.memory, HETCCL_MEMORY_DEVICE);
-        comm->device->ops->mem_free(comm->device, comm->wide_recv.memory, HETCCL_MEMORY_DEVICE);
-        comm->device->ops->close(comm->device);
-    }
+    release_device(comm);
     hetccl_segment_fini(&comm->host_segment);
     if (comm->has_topo)
         hetccl_topo_fini(&comm->topo);
@@ -127,14 +143,26 @@ static void release(struct hetccl_comm *comm)
     hetccl_free(comm->peers);
     hetccl_free(comm->private_doorbell);
     pthread_mutex_destroy(&comm->lock);
+    pthread_mutex_destroy(&comm->calls_lock);
     comm->magic = 0;
     retire_memory(comm);
 }
 
 /* ---- state and failure ---- */
 
+/* What runs on the device would wait for ever for those that are gone. */
+static void stop_launches(struct hetccl_comm *comm)
+{
+    struct hetccl_bridge *bridge = comm->bridge;
+
+    if (bridge != NULL)
+        hetccl_bridge_stop(bridge);
+}
+
 void hetccl_comm_ring(struct hetccl_comm *comm)
 {
+    if (hetccl_is_error((enum hetccl_status)atomic_load(&comm->state)) || atomic_load(&comm->is_interrupted))
+        stop_launches(comm);
     hetccl_doorbell_ring(comm->private_doorbell);
     if (comm->own_doorbell != comm->private_doorbell)
         hetccl_doorbell_ring(comm->own_doorbell);
@@ -292,6 +320,7 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
     if (comm->is_finalized)
         return hetccl_fail(HETCCL_ERR_ARG, "rank %u: the communicator was finalized before", comm->rank);
     comm->is_finalized = true;
+    hetccl_comm_drain(comm);
     return hetccl_comm_barrier(comm, 0);
 }
 
@@ -337,6 +366,7 @@ void hetccl_comm_destroy(struct hetccl_comm *comm)
     /* A child of fork shares sockets and memory with its parent: it leaves all of them alone. */
     if (comm->fork_generation != hetccl_fork_generation())
         return;
+    hetccl_comm_drain(comm);
     say_good_bye(comm);
     /* A thread that can't be got out keeps its memory: a leak is better than a crash. */
     if (is_empty_within(comm, ABORT_WAIT_MS))

@@ -230,6 +230,9 @@ static void close_one(struct hetccl_peer_link *entry, size_t n_sockets)
 
 void hetccl_comm_close_links(struct hetccl_comm *comm)
 {
+    /* On an asynchronous device the entries hold rings. */
+    if (comm->bridge != NULL)
+        return;
     for (size_t i = 0; comm->links != NULL && i < (size_t)comm->n_ranks * HETCCL_CHANNELS; i++)
         close_one(&comm->links[i], comm->config.sockets_per_link);
 }

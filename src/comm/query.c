@@ -125,7 +125,7 @@ static enum hetccl_status with_device(struct hetccl_device **out)
     struct hetccl_config config;
     enum hetccl_status status = hetccl_config_parse(&config);
 
-    return status == HETCCL_OK ? hetccl_device_open(&config, out) : status;
+    return status == HETCCL_OK ? hetccl_device_open(&config, HETCCL_DEVICE_OF_THREAD, out) : status;
 }
 
 enum hetccl_status hetccl_comm_mem_alloc(size_t bytes, void **out)

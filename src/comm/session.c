@@ -56,6 +56,40 @@ static size_t collect_p2p(const struct group *group, const struct hetccl_comm *c
     return n;
 }
 
+static bool is_p2p_of(const struct hetccl_comm_item *item, const struct hetccl_comm *comm)
+{
+    return item->comm == comm && item->call.coll == HETCCL_P2P;
+}
+
+static struct hetccl_stream first_p2p_stream(const struct group *group, const struct hetccl_comm *comm)
+{
+    for (size_t i = 0; i < group->n_items; i++)
+        if (is_p2p_of(&group->items[i], comm))
+            return (struct hetccl_stream){group->items[i].call.stream};
+    return (struct hetccl_stream){NULL};
+}
+
+/* The streams of the group's sends and receives become one, and part again: is_before tells which. */
+static enum hetccl_status join_p2p_streams(const struct group *group, struct hetccl_comm *comm,
+                                           bool is_before)
+{
+    struct hetccl_stream first = first_p2p_stream(group, comm), previous = first;
+    enum hetccl_status status =
+        is_before ? hetccl_bridge_enter(comm->bridge, first) : hetccl_bridge_leave(comm->bridge, first);
+
+    for (size_t i = 0; i < group->n_items && status == HETCCL_OK; i++) {
+        struct hetccl_stream stream = {group->items[i].call.stream};
+
+        if (!is_p2p_of(&group->items[i], comm) || stream.handle == first.handle ||
+            stream.handle == previous.handle)
+            continue;
+        status = is_before ? hetccl_bridge_join(comm->bridge, stream, first)
+                           : hetccl_bridge_join(comm->bridge, first, stream);
+        previous = stream;
+    }
+    return status;
+}
+
 static enum hetccl_status start_p2p(const struct group *group, struct hetccl_comm *comm)
 {
     struct hetccl_session *session = &comm->session;
@@ -63,7 +97,8 @@ static enum hetccl_status start_p2p(const struct group *group, struct hetccl_com
         .elem_bytes = 1,
         .type = HETCCL_UINT8,
         .tag = {.coll = HETCCL_P2P, .type = HETCCL_UINT8, .red = 255, .root = UINT32_MAX},
-        .channel = HETCCL_CHANNEL_P2P};
+        .channel = HETCCL_CHANNEL_P2P,
+        .stream = first_p2p_stream(group, comm)};
     struct hetccl_p2p *list = NULL;
     enum hetccl_status status;
     size_t n = collect_p2p(group, comm, NULL);
@@ -91,14 +126,21 @@ static void drop_p2p(struct hetccl_session *session)
     session->p2p_plan = NULL;
 }
 
-static enum hetccl_status progress_p2p(struct hetccl_comm *comm, bool *moved_out)
+static enum hetccl_status progress_p2p(const struct group *group, struct hetccl_comm *comm, bool *moved_out)
 {
     struct hetccl_session *session = &comm->session;
-    enum hetccl_status status;
+    enum hetccl_status status = HETCCL_OK;
 
     if (session->p2p_run == NULL)
         return HETCCL_OK;
-    status = hetccl_run_progress(session->p2p_run, moved_out);
+    if (comm->bridge != NULL && !session->has_entered_p2p) {
+        status = join_p2p_streams(group, comm, true);
+        session->has_entered_p2p = status == HETCCL_OK;
+    }
+    if (status == HETCCL_OK)
+        status = hetccl_run_progress(session->p2p_run, moved_out);
+    if (status == HETCCL_OK && comm->bridge != NULL)
+        status = join_p2p_streams(group, comm, false);
     if (status != HETCCL_OK)
         return status;
     hetccl_comm_count_run(comm, session->p2p_run);
@@ -187,9 +229,10 @@ static enum hetccl_status progress_runs(const struct group *group, struct hetccl
     enum hetccl_status collectives = progress_collectives(group, comm, moved_out);
     enum hetccl_status p2p;
 
-    if (hetccl_is_error(collectives))
+    /* What is enqueued on streams is enqueued in one order. */
+    if (hetccl_is_error(collectives) || (collectives == HETCCL_AGAIN && comm->bridge != NULL))
         return collectives;
-    p2p = progress_p2p(comm, moved_out);
+    p2p = progress_p2p(group, comm, moved_out);
     if (hetccl_is_error(p2p))
         return p2p;
     return collectives == HETCCL_OK && p2p == HETCCL_OK ? HETCCL_OK : HETCCL_AGAIN;

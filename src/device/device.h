@@ -90,6 +90,11 @@ struct hetccl_capture {
     uint64_t id;         /* of the capture, unique in the process; 0 when there is none */
 };
 
+/* A captured graph, ready to be launched any number of times. */
+struct hetccl_graph {
+    void *handle;
+};
+
 struct hetccl_reduce {
     void *dst;
     const void *const *srcs;
@@ -150,12 +155,23 @@ struct hetccl_reduce {
  * while the driver compiles (up to seconds). module_unload waits for the module's kernels; takes a zeroed
  * module. kernel_find        HETCCL_ERR_DEVICE when the module has no such function. kernel_launch enqueues.
  * Capturable (parameter values baked in).
+ * image_kernel       a kernel of the library's own (kernels/device/args.h), by name; valid until the device
+ * closes. The first call on a device loads them all and blocks as module_load does, later ones only look up.
+ * Make it where a communicator is made: a driver may load a kernel only when no other runs. HETCCL_ERR_USAGE
+ * in a library built without them.
  *
  * copy               enqueues; dst and src are device, pinned, managed or host memory and don't overlap; the
  * direction follows from the pointers. Blocks where either is plain host memory, else never. Capturable
  *                    unless either is plain host memory.
+ * fill               enqueues: bytes of value to device, pinned or managed memory. Never blocks. Capturable.
  * reduce             enqueues; as hetccl_kernel_reduce(); average_*: as hetccl_kernel_average_*().
  * Capturable.
+ *
+ * capture_begin      begins a capture of the stream, which isn't the default one, in the strictest mode;
+ * capture_end makes a graph of it. On failure there is no graph, and the capture has ended unless another
+ * thread began it. The thread that began ends. Both may block. graph_launch enqueues the graph as one piece
+ * of work; graph_destroy takes a zeroed graph, and launches that were made still run. Nothing in the library
+ * captures: these are for tests and tools.
  *
  * error_name         the runtime's name of a code of its own ("CUDA_ERROR_INVALID_VALUE"); never NULL.
  */
@@ -205,9 +221,13 @@ struct hetccl_device_ops {
                                       const char *name, struct hetccl_kernel *out);
     enum hetccl_status (*kernel_launch)(struct hetccl_device *device, struct hetccl_stream stream,
                                         const struct hetccl_launch *launch);
+    enum hetccl_status (*image_kernel)(struct hetccl_device *device, const char *name,
+                                       struct hetccl_kernel *out);
 
     enum hetccl_status (*copy)(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
                                const void *src, size_t bytes);
+    enum hetccl_status (*fill)(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
+                               uint8_t value, size_t bytes);
     enum hetccl_status (*reduce)(struct hetccl_device *device, struct hetccl_stream stream,
                                  const struct hetccl_reduce *reduce);
     enum hetccl_status (*average_widen)(struct hetccl_device *device, struct hetccl_stream stream,
@@ -216,6 +236,13 @@ struct hetccl_device_ops {
     enum hetccl_status (*average_narrow)(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
                                          const void *src_wide, size_t count, enum hetccl_type type,
                                          size_t n_ranks);
+
+    enum hetccl_status (*capture_begin)(struct hetccl_device *device, struct hetccl_stream stream);
+    enum hetccl_status (*capture_end)(struct hetccl_device *device, struct hetccl_stream stream,
+                                      struct hetccl_graph *out);
+    enum hetccl_status (*graph_launch)(struct hetccl_device *device, struct hetccl_stream stream,
+                                       struct hetccl_graph graph);
+    void (*graph_destroy)(struct hetccl_device *device, struct hetccl_graph graph);
 
     const char *(*error_name)(struct hetccl_device *device, int code);
 };
@@ -229,7 +256,9 @@ struct hetccl_device {
     /* What it can do. */
     bool has_ipc;           /* ipc_* */
     bool has_stream_values; /* stream_wait_value, stream_write_value */
-    bool has_modules;       /* module_*, kernel_* */
+    bool has_modules;       /* module_*, kernel_*, image_kernel */
+    bool has_graphs;        /* capture_begin, capture_end, graph_* */
+    bool is_shared; /* kernels of several processes may run at the same time (MPS); else they take turns */
 
     /* How large a launch may be; 0 on the host. */
     unsigned n_units;       /* multiprocessors or compute units */
@@ -237,14 +266,19 @@ struct hetccl_device {
     unsigned block_threads; /* of a block, at most */
 };
 
+enum { HETCCL_DEVICE_OF_THREAD = -1 };
+
 /*
  * hetccl_device_open -- the device this rank computes on, as the configuration asks (HETCCL_DEVICE).
  *
- * auto is the host. cuda and hip are refused until collectives can run on them: the cuda device itself is
- * opened by hetccl_device_cuda_open() (cuda/cuda.h). Errors: HETCCL_ERR_USAGE when the asked-for kind is not
- * there; the text says what is. The caller closes it by ops->close.
+ * ordinal  [in]  a GPU by its runtime's number; HETCCL_DEVICE_OF_THREAD: the calling thread's. The host takes
+ *                any.
+ *
+ * auto is cuda where a driver and a GPU are and the library has kernels for it, else the host; the log says
+ * why at level info. hip is refused until collectives can run on it. Errors: HETCCL_ERR_USAGE when the
+ * asked-for kind is not there; the text says what is. The caller closes it by ops->close.
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_device_open(const struct hetccl_config *config,
+HETCCL_NODISCARD enum hetccl_status hetccl_device_open(const struct hetccl_config *config, int ordinal,
                                                        struct hetccl_device **out);
 
 #endif

@@ -58,15 +58,29 @@ enum hetccl_status hetccl_device_no_kernel_launch(struct hetccl_device *device, 
     return hetccl_device_refuse(device, "kernels to launch");
 }
 
-enum hetccl_status hetccl_device_no_reduce(struct hetccl_device *device, struct hetccl_stream stream,
-                                           const struct hetccl_reduce *reduce)
+enum hetccl_status hetccl_device_no_image_kernel(struct hetccl_device *device, const char *name,
+                                                 struct hetccl_kernel *out)
 {
-    return hetccl_device_refuse(device, "reduction kernels in this build");
+    return hetccl_device_refuse(device, "kernels of the library to launch");
 }
 
-enum hetccl_status hetccl_device_no_average(struct hetccl_device *device, struct hetccl_stream stream,
-                                            void *dst, const void *src, size_t count, enum hetccl_type type,
-                                            size_t n_ranks)
+enum hetccl_status hetccl_device_no_capture_begin(struct hetccl_device *device, struct hetccl_stream stream)
 {
-    return hetccl_device_refuse(device, "averaging kernels in this build");
+    return hetccl_device_refuse(device, "graphs to capture");
+}
+
+enum hetccl_status hetccl_device_no_capture_end(struct hetccl_device *device, struct hetccl_stream stream,
+                                                struct hetccl_graph *out)
+{
+    return hetccl_device_refuse(device, "graphs to capture");
+}
+
+enum hetccl_status hetccl_device_no_graph_launch(struct hetccl_device *device, struct hetccl_stream stream,
+                                                 struct hetccl_graph graph)
+{
+    return hetccl_device_refuse(device, "graphs to launch");
+}
+
+void hetccl_device_no_graph_destroy(struct hetccl_device *device, struct hetccl_graph graph)
+{
 }

@@ -36,12 +36,17 @@ HETCCL_NODISCARD enum hetccl_status hetccl_device_no_kernel_launch(struct hetccl
                                                                    struct hetccl_stream stream,
                                                                    const struct hetccl_launch *launch);
 
-HETCCL_NODISCARD enum hetccl_status hetccl_device_no_reduce(struct hetccl_device *device,
-                                                            struct hetccl_stream stream,
-                                                            const struct hetccl_reduce *reduce);
-HETCCL_NODISCARD enum hetccl_status hetccl_device_no_average(struct hetccl_device *device,
-                                                             struct hetccl_stream stream, void *dst,
-                                                             const void *src, size_t count,
-                                                             enum hetccl_type type, size_t n_ranks);
+HETCCL_NODISCARD enum hetccl_status
+hetccl_device_no_image_kernel(struct hetccl_device *device, const char *name, struct hetccl_kernel *out);
+
+HETCCL_NODISCARD enum hetccl_status hetccl_device_no_capture_begin(struct hetccl_device *device,
+                                                                   struct hetccl_stream stream);
+HETCCL_NODISCARD enum hetccl_status hetccl_device_no_capture_end(struct hetccl_device *device,
+                                                                 struct hetccl_stream stream,
+                                                                 struct hetccl_graph *out);
+HETCCL_NODISCARD enum hetccl_status hetccl_device_no_graph_launch(struct hetccl_device *device,
+                                                                  struct hetccl_stream stream,
+                                                                  struct hetccl_graph graph);
+void hetccl_device_no_graph_destroy(struct hetccl_device *device, struct hetccl_graph graph);
 
 #endif

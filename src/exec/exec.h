@@ -4,9 +4,9 @@
 
 /*
  * Runs plans. A run is one execution of one plan by one rank; it never blocks: somebody calls progress until
- * it is done. Island steps go to the engine in their order, messages to links in the order of the plan for
- * each peer, arithmetic to the device. Steps whose dependencies are done run at once, whatever their place in
- * the plan.
+ * it is done, or, on an asynchronous device, until everything is enqueued on the call's stream. Island steps
+ * go to the engine in their order, messages to links in the order of the plan for each peer, arithmetic to
+ * the device. Steps whose dependencies are done run at once, whatever their place in the plan.
  */
 
 #include <stdbool.h>
@@ -16,6 +16,8 @@
 #include "base/status.h"
 #include "device/device.h"
 #include "engine/engine.h"
+#include "exec/bridge.h"
+#include "exec/ring.h"
 #include "link/link.h"
 #include "plan/plan.h"
 
@@ -24,6 +26,7 @@
  *
  * find_link  the link to a rank for a channel: HETCCL_OK, HETCCL_AGAIN while it is being connected, or an
  * error. Called again with the same arguments until it is there; never blocks.
+ * find_ring  the same on an asynchronous device, which has no links.
  */
 struct hetccl_exec_env {
     uint32_t rank;
@@ -32,6 +35,11 @@ struct hetccl_exec_env {
     struct hetccl_engine *engine; /* NULL: no island steps */
     void *link_context;
     enum hetccl_status (*find_link)(void *context, uint32_t peer, uint32_t channel, struct hetccl_link **out);
+    enum hetccl_status (*find_ring)(void *context, uint32_t peer, uint32_t channel,
+                                    const struct hetccl_ring **out);
+    struct hetccl_bridge *bridge; /* NULL on a synchronous device */
+    const uint32_t *island_ranks; /* of a p2p island: rank by island rank */
+    uint32_t n_island_ranks, island_rank;
 };
 
 /* Links of one pair keep collectives and groups of sends and receives apart. */
@@ -46,6 +54,8 @@ struct hetccl_run_args {
     enum hetccl_type type;
     enum hetccl_red red;
     struct hetccl_scale scale; /* of raw inputs; ignored by plans made without has_scale */
+    const void *scale_pointer; /* where the scale lies when the call runs, in device memory; NULL: in scale */
+    struct hetccl_stream stream;
     struct hetccl_call_tag tag;
     uint32_t channel;
 };
@@ -72,9 +82,9 @@ void hetccl_run_destroy(struct hetccl_run *run);
 void hetccl_run_start(struct hetccl_run *run, const struct hetccl_run_args *args);
 
 /*
- * hetccl_run_progress -- HETCCL_OK when the execution is done, HETCCL_AGAIN while it goes on, else its first
- * error (then links and engine are in no defined state: the communicator has failed). *moved_out: whether
- * anything happened.
+ * hetccl_run_progress -- HETCCL_OK when the execution is done (enqueued), HETCCL_AGAIN while it goes on, else
+ * its first error (then links and engine are in no defined state: the communicator has failed). *moved_out:
+ * whether anything happened.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_run_progress(struct hetccl_run *run, bool *moved_out);
 

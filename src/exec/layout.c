@@ -194,7 +194,8 @@ enum hetccl_status hetccl_run_create(const struct hetccl_exec_env *env, const st
         return status;
     run->env = env;
     run->plan = plan;
-    status = lay_out(run);
+    status =
+        env->device->ops->is_synchronous ? lay_out(run) : hetccl_launched_create(env, plan, &run->launched);
     if (status != HETCCL_OK) {
         hetccl_run_destroy(run);
         return status;
@@ -207,6 +208,7 @@ void hetccl_run_destroy(struct hetccl_run *run)
 {
     if (run == NULL)
         return;
+    hetccl_launched_destroy(run->launched);
     hetccl_free(run->states);
     hetccl_free(run->successors);
     hetccl_free(run->first_successor);

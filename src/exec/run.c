@@ -53,6 +53,8 @@ void hetccl_run_start(struct hetccl_run *run, const struct hetccl_run_args *args
 
     run->args = *args;
     run->counters = (struct hetccl_run_counters){0};
+    if (run->launched != NULL)
+        return;
     run->n_done = run->n_ready = run->n_combines = run->next_island_step = 0;
     run->is_island_active = false;
     for (uint32_t l = 0; l < run->n_lanes; l++) {
@@ -383,10 +385,22 @@ static bool is_finished(const struct hetccl_run *run)
     return run->n_done == run->plan->n_steps;
 }
 
+static enum hetccl_status enqueue(struct hetccl_run *run, bool *moved_out)
+{
+    enum hetccl_status status = hetccl_launched_progress(run->launched, &run->args, moved_out);
+
+    if (status == HETCCL_OK)
+        hetccl_launched_count(run->launched, run->args.elem_bytes, &run->counters);
+    return status;
+}
+
 enum hetccl_status hetccl_run_progress(struct hetccl_run *run, bool *moved_out)
 {
-    enum hetccl_status status = run_ready(run, moved_out);
+    enum hetccl_status status;
 
+    if (run->launched != NULL)
+        return enqueue(run, moved_out);
+    status = run_ready(run, moved_out);
     if (status == HETCCL_OK)
         status = run_island(run, moved_out);
     for (uint32_t l = 0; l < run->n_lanes && status == HETCCL_OK; l++)
@@ -411,6 +425,10 @@ static bool is_waiting(const struct lane *lane)
 
 void hetccl_run_describe(const struct hetccl_run *run, char *out, size_t bytes)
 {
+    if (run->launched != NULL) {
+        hetccl_launched_describe(run->launched, out, bytes);
+        return;
+    }
     if (run->is_island_active) {
         (void)snprintf(out, bytes, "island step %u of %u, engine %s", run->next_island_step + 1,
                        run->n_island_steps, run->env->engine->ops->name);
@@ -431,6 +449,7 @@ void hetccl_run_describe(const struct hetccl_run *run, char *out, size_t bytes)
 
 void hetccl_run_collect_waits(const struct hetccl_run *run, struct hetccl_wait_set *set)
 {
+    set->is_truncated |= run->launched != NULL;
     set->has_shared |= run->is_island_active;
     for (uint32_t l = 0; l < run->n_lanes; l++) {
         const struct lane *lane = &run->lanes[l];

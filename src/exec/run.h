@@ -9,6 +9,7 @@
  */
 
 #include "exec/exec.h"
+#include "exec/launch.h"
 
 /* A message of the plan: a send step, or one message input of a combine step. */
 struct message {
@@ -41,6 +42,7 @@ struct hetccl_run {
     const struct hetccl_plan *plan;
     struct hetccl_run_args args;
     struct hetccl_run_counters counters;
+    struct hetccl_launched *launched; /* on an asynchronous device; then the rest is empty */
 
     struct step_state *states; /* by step */
     uint32_t *successors;      /* the reverse of plan.deps */

@@ -21,9 +21,9 @@ static enum hetccl_status open_device(struct suite *suite)
 
     (void)snprintf(config.cuda_lib, sizeof(config.cuda_lib), "%s", suite->library);
     if (suite->is_gpu)
-        return hetccl_device_cuda_open(&config, &suite->device);
+        return hetccl_device_cuda_open(&config, HETCCL_DEVICE_OF_THREAD, &suite->device);
     config.device = HETCCL_DEVICE_HOST;
-    return hetccl_device_open(&config, &suite->device);
+    return hetccl_device_open(&config, HETCCL_DEVICE_OF_THREAD, &suite->device);
 }
 
 static int run_cases(struct suite *suite)
@@ -31,6 +31,8 @@ static int run_cases(struct suite *suite)
     suite_run(suite, suite_memory_cases);
     suite_run(suite, suite_stream_cases);
     suite_run(suite, suite_kernel_cases);
+    suite_run(suite, suite_work_cases);
+    suite_run(suite, suite_graph_cases);
     suite_run(suite, suite_ipc_cases);
     if (suite->is_gpu)
         suite_run(suite, suite_cuda_cases);

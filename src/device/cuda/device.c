@@ -69,6 +69,7 @@ static void cuda_close(struct hetccl_device *device)
 {
     struct hetccl_cuda_device *cuda = hetccl_cuda_of(device);
 
+    hetccl_cuda_image_detach(cuda);
     release_context(cuda);
     hetccl_cuda_api_unload(&cuda->api);
     hetccl_free(cuda);
@@ -102,10 +103,16 @@ static const struct hetccl_device_ops cuda_ops = {
     .module_unload = hetccl_cuda_module_unload,
     .kernel_find = hetccl_cuda_kernel_find,
     .kernel_launch = hetccl_cuda_kernel_launch,
+    .image_kernel = hetccl_cuda_image_kernel,
     .copy = hetccl_cuda_copy,
-    .reduce = hetccl_device_no_reduce,
-    .average_widen = hetccl_device_no_average,
-    .average_narrow = hetccl_device_no_average,
+    .fill = hetccl_cuda_fill,
+    .reduce = hetccl_cuda_reduce,
+    .average_widen = hetccl_cuda_average_widen,
+    .average_narrow = hetccl_cuda_average_narrow,
+    .capture_begin = hetccl_cuda_capture_begin,
+    .capture_end = hetccl_cuda_capture_end,
+    .graph_launch = hetccl_cuda_graph_launch,
+    .graph_destroy = hetccl_cuda_graph_destroy,
     .error_name = hetccl_cuda_error_name,
 };
 
@@ -126,7 +133,7 @@ static enum hetccl_status start_driver(struct hetccl_cuda_device *cuda)
  * The thread's own context wins, whatever made it. When it is the primary one we hold a reference, so that it
  * outlives the caller's; a context that somebody made apart is his to keep alive.
  */
-static enum hetccl_status choose_context(struct hetccl_cuda_device *cuda)
+static enum hetccl_status choose_context(struct hetccl_cuda_device *cuda, int ordinal)
 {
     struct hetccl_cuda_api *api = &cuda->api;
     struct CUctx_st *current = NULL, *primary = NULL;
@@ -139,6 +146,10 @@ static enum hetccl_status choose_context(struct hetccl_cuda_device *cuda)
         code = api->cuCtxGetDevice(&device);
         if (code != HETCCL_CUDA_SUCCESS)
             return hetccl_cuda_check(cuda, code, "cuCtxGetDevice", "looking for the current device");
+    }
+    if (ordinal != HETCCL_DEVICE_OF_THREAD && ordinal != device) {
+        current = NULL;
+        device = ordinal;
     }
     cuda->base.ordinal = device;
     code = api->cuDevicePrimaryCtxRetain(&primary, device);
@@ -193,7 +204,18 @@ static enum hetccl_status read_attributes(struct hetccl_cuda_device *cuda)
                               cuda->api.cuStreamWriteValue32_v2 != NULL;
     base->has_ipc = true;
     base->has_modules = true;
+    base->has_graphs = true;
     return HETCCL_OK;
+}
+
+/* Drivers before 12.4 don't know the attribute; without MPS, processes take turns by the millisecond. */
+static void read_sharing(struct hetccl_cuda_device *cuda)
+{
+    int is_enabled = 0;
+
+    cuda->base.is_shared = cuda->api.cuDeviceGetAttribute(&is_enabled, HETCCL_CU_DEVICE_ATTRIBUTE_MPS_ENABLED,
+                                                          cuda->base.ordinal) == HETCCL_CUDA_SUCCESS &&
+                           is_enabled != 0;
 }
 
 static enum hetccl_status read_priorities(struct hetccl_cuda_device *cuda)
@@ -210,20 +232,23 @@ static enum hetccl_status read_priorities(struct hetccl_cuda_device *cuda)
                              "reading the range of stream priorities");
 }
 
-static enum hetccl_status open_gpu(struct hetccl_cuda_device *cuda)
+static enum hetccl_status open_gpu(struct hetccl_cuda_device *cuda, int ordinal)
 {
     enum hetccl_status status = start_driver(cuda);
 
     if (status == HETCCL_OK)
-        status = choose_context(cuda);
+        status = choose_context(cuda, ordinal);
     if (status == HETCCL_OK)
         status = read_attributes(cuda);
+    if (status == HETCCL_OK)
+        read_sharing(cuda);
     if (status == HETCCL_OK)
         status = read_priorities(cuda);
     return status;
 }
 
-enum hetccl_status hetccl_device_cuda_open(const struct hetccl_config *config, struct hetccl_device **out)
+enum hetccl_status hetccl_device_cuda_open(const struct hetccl_config *config, int ordinal,
+                                           struct hetccl_device **out)
 {
     struct hetccl_cuda_device *cuda = NULL;
     enum hetccl_status status = hetccl_alloc(1, sizeof(*cuda), &cuda);
@@ -234,7 +259,7 @@ enum hetccl_status hetccl_device_cuda_open(const struct hetccl_config *config, s
     status = hetccl_cuda_api_load(config->cuda_lib, &cuda->api);
     if (status != HETCCL_OK)
         goto undo_alloc;
-    status = open_gpu(cuda);
+    status = open_gpu(cuda, ordinal);
     if (status != HETCCL_OK)
         goto undo_load;
     *out = &cuda->base;

@@ -4,8 +4,12 @@
 
 /* The cuda device from the inside. Contracts of the operations: device.h. */
 
+#include <stdatomic.h>
+
 #include "device/cuda/table.h"
 #include "device/device.h"
+
+struct hetccl_cuda_image;
 
 struct hetccl_cuda_device {
     struct hetccl_device base; /* first: the operations get a pointer to it */
@@ -13,6 +17,7 @@ struct hetccl_cuda_device {
     struct CUctx_st *context;
     bool is_retained; /* context is the primary one and we hold a reference */
     int high_priority;
+    struct hetccl_cuda_image *_Atomic image; /* the library's kernels; NULL until they are asked for */
 };
 
 static inline struct hetccl_cuda_device *hetccl_cuda_of(struct hetccl_device *device)
@@ -78,6 +83,9 @@ HETCCL_NODISCARD enum hetccl_status hetccl_cuda_classify(struct hetccl_device *d
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_copy(struct hetccl_device *device,
                                                      struct hetccl_stream stream, void *dst, const void *src,
                                                      size_t bytes);
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_fill(struct hetccl_device *device,
+                                                     struct hetccl_stream stream, void *dst, uint8_t value,
+                                                     size_t bytes);
 
 /* ipc.c */
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_ipc_export(struct hetccl_device *device, const void *memory,
@@ -125,4 +133,33 @@ HETCCL_NODISCARD enum hetccl_status hetccl_cuda_kernel_find(struct hetccl_device
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_kernel_launch(struct hetccl_device *device,
                                                               struct hetccl_stream stream,
                                                               const struct hetccl_launch *launch);
+
+/* graph.c */
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_capture_begin(struct hetccl_device *device,
+                                                              struct hetccl_stream stream);
+HETCCL_NODISCARD enum hetccl_status
+hetccl_cuda_capture_end(struct hetccl_device *device, struct hetccl_stream stream, struct hetccl_graph *out);
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_graph_launch(struct hetccl_device *device,
+                                                             struct hetccl_stream stream,
+                                                             struct hetccl_graph graph);
+void hetccl_cuda_graph_destroy(struct hetccl_device *device, struct hetccl_graph graph);
+
+/* image.c */
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_image_kernel(struct hetccl_device *device, const char *name,
+                                                             struct hetccl_kernel *out);
+/* Before the device closes: the last device of a context unloads the image. */
+void hetccl_cuda_image_detach(struct hetccl_cuda_device *cuda);
+
+/* work.c */
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_reduce(struct hetccl_device *device,
+                                                       struct hetccl_stream stream,
+                                                       const struct hetccl_reduce *reduce);
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_average_widen(struct hetccl_device *device,
+                                                              struct hetccl_stream stream, void *dst_wide,
+                                                              const void *src, size_t count,
+                                                              enum hetccl_type type, size_t n_ranks);
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_average_narrow(struct hetccl_device *device,
+                                                               struct hetccl_stream stream, void *dst,
+                                                               const void *src_wide, size_t count,
+                                                               enum hetccl_type type, size_t n_ranks);
 #endif

@@ -178,3 +178,21 @@ enum hetccl_status hetccl_cuda_copy(struct hetccl_device *device, struct hetccl_
     return hetccl_cuda_check(cuda, hetccl_cuda_leave(cuda, &scope, code), "cuMemcpyAsync",
                              "copying %zu bytes from %p to %p", bytes, src, dst);
 }
+
+enum hetccl_status hetccl_cuda_fill(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
+                                    uint8_t value, size_t bytes)
+{
+    struct hetccl_cuda_device *cuda = hetccl_cuda_of(device);
+    struct hetccl_cuda_scope scope;
+    enum hetccl_status status;
+    unsigned code;
+
+    if (bytes == 0)
+        return HETCCL_OK;
+    status = hetccl_cuda_enter(cuda, HETCCL_CUDA_ENQUEUES, &scope);
+    if (status != HETCCL_OK)
+        return status;
+    code = cuda->api.cuMemsetD8Async(hetccl_cuda_address(dst), value, bytes, stream.handle);
+    return hetccl_cuda_check(cuda, hetccl_cuda_leave(cuda, &scope, code), "cuMemsetD8Async",
+                             "filling %zu bytes at %p", bytes, dst);
+}

@@ -57,6 +57,7 @@ enum hetccl_status hetccl_cuda_kernel_find(struct hetccl_device *device, struct 
 {
     struct hetccl_cuda_device *cuda = hetccl_cuda_of(device);
     struct CUfunc_st *handle = NULL;
+    const char *function = "cuModuleGetFunction";
     struct hetccl_cuda_scope scope;
     enum hetccl_status status = hetccl_cuda_enter(cuda, HETCCL_CUDA_APART, &scope);
     unsigned code;
@@ -64,8 +65,13 @@ enum hetccl_status hetccl_cuda_kernel_find(struct hetccl_device *device, struct 
     if (status != HETCCL_OK)
         return status;
     code = cuda->api.cuModuleGetFunction(&handle, module.handle, name);
-    status = hetccl_cuda_check(cuda, hetccl_cuda_leave(cuda, &scope, code), "cuModuleGetFunction",
-                               "looking for kernel %s", name);
+    /* Now, as a driver that loads at the first launch may wait for running kernels then. */
+    if (code == HETCCL_CUDA_SUCCESS && cuda->api.cuFuncLoad != NULL) {
+        function = "cuFuncLoad";
+        code = cuda->api.cuFuncLoad(handle);
+    }
+    status = hetccl_cuda_check(cuda, hetccl_cuda_leave(cuda, &scope, code), function, "looking for kernel %s",
+                               name);
     if (status == HETCCL_OK)
         out->handle = handle;
     return status;

@@ -37,6 +37,7 @@ static const struct {
     {"cuMemHostGetDevicePointer_v2", offsetof(struct hetccl_cuda_api, cuMemHostGetDevicePointer_v2), true},
     {"cuPointerGetAttributes", offsetof(struct hetccl_cuda_api, cuPointerGetAttributes), true},
     {"cuMemcpyAsync", offsetof(struct hetccl_cuda_api, cuMemcpyAsync), true},
+    {"cuMemsetD8Async", offsetof(struct hetccl_cuda_api, cuMemsetD8Async), true},
     {"cuIpcGetMemHandle", offsetof(struct hetccl_cuda_api, cuIpcGetMemHandle), true},
     {"cuIpcOpenMemHandle_v2", offsetof(struct hetccl_cuda_api, cuIpcOpenMemHandle_v2), true},
     {"cuIpcCloseMemHandle", offsetof(struct hetccl_cuda_api, cuIpcCloseMemHandle), true},
@@ -56,7 +57,14 @@ static const struct {
     {"cuModuleLoadDataEx", offsetof(struct hetccl_cuda_api, cuModuleLoadDataEx), true},
     {"cuModuleUnload", offsetof(struct hetccl_cuda_api, cuModuleUnload), true},
     {"cuModuleGetFunction", offsetof(struct hetccl_cuda_api, cuModuleGetFunction), true},
+    {"cuFuncLoad", offsetof(struct hetccl_cuda_api, cuFuncLoad), false},
     {"cuLaunchKernel", offsetof(struct hetccl_cuda_api, cuLaunchKernel), true},
+    {"cuStreamBeginCapture_v2", offsetof(struct hetccl_cuda_api, cuStreamBeginCapture_v2), true},
+    {"cuStreamEndCapture", offsetof(struct hetccl_cuda_api, cuStreamEndCapture), true},
+    {"cuGraphInstantiateWithFlags", offsetof(struct hetccl_cuda_api, cuGraphInstantiateWithFlags), true},
+    {"cuGraphLaunch", offsetof(struct hetccl_cuda_api, cuGraphLaunch), true},
+    {"cuGraphDestroy", offsetof(struct hetccl_cuda_api, cuGraphDestroy), true},
+    {"cuGraphExecDestroy", offsetof(struct hetccl_cuda_api, cuGraphExecDestroy), true},
 };
 
 /* ISO C has no conversion from an object's pointer to a function's; POSIX promises that the bytes are the

@@ -46,6 +46,8 @@ struct hetccl_cuda_api {
                                        hetccl_cu_address pointer);
     unsigned (*cuMemcpyAsync)(hetccl_cu_address dst, hetccl_cu_address src, size_t bytes,
                               struct CUstream_st *stream);
+    unsigned (*cuMemsetD8Async)(hetccl_cu_address dst, unsigned char value, size_t bytes,
+                                struct CUstream_st *stream);
     unsigned (*cuIpcGetMemHandle)(struct hetccl_cu_ipc_handle *handle, hetccl_cu_address address);
     unsigned (*cuIpcOpenMemHandle_v2)(hetccl_cu_address *address, struct hetccl_cu_ipc_handle handle,
                                       unsigned flags);
@@ -77,9 +79,19 @@ struct hetccl_cuda_api {
                                    unsigned *options, void **values);
     unsigned (*cuModuleUnload)(struct CUmod_st *module);
     unsigned (*cuModuleGetFunction)(struct CUfunc_st **function, struct CUmod_st *module, const char *name);
+    unsigned (*cuFuncLoad)(struct CUfunc_st *function); /* from 12.4 on */
     unsigned (*cuLaunchKernel)(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                struct CUstream_st *stream, void **params, void **extra);
+
+    /* graphs */
+    unsigned (*cuStreamBeginCapture_v2)(struct CUstream_st *stream, unsigned mode);
+    unsigned (*cuStreamEndCapture)(struct CUstream_st *stream, struct CUgraph_st **graph);
+    unsigned (*cuGraphInstantiateWithFlags)(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
+                                            unsigned long long flags);
+    unsigned (*cuGraphLaunch)(struct CUgraphExec_st *exec, struct CUstream_st *stream);
+    unsigned (*cuGraphDestroy)(struct CUgraph_st *graph);
+    unsigned (*cuGraphExecDestroy)(struct CUgraphExec_st *exec);
 };
 
 /*

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "device/check.h"
 #include "device/host/internal.h"
 #include "device/unsupported.h"
 
@@ -15,28 +16,12 @@ static void host_close(struct hetccl_device *device)
 static enum hetccl_status host_reduce(struct hetccl_device *device, struct hetccl_stream stream,
                                       const struct hetccl_reduce *reduce)
 {
-    if (reduce->n_srcs == 0 || reduce->n_srcs > HETCCL_REDUCE_MAX_INPUTS)
-        return hetccl_fail(HETCCL_ERR_ARG, "host device: a reduction of %zu inputs; it takes 1 to %d",
-                           reduce->n_srcs, HETCCL_REDUCE_MAX_INPUTS);
-    if ((unsigned)reduce->type >= HETCCL_TYPES || (unsigned)reduce->red >= HETCCL_REDS)
-        return hetccl_fail(HETCCL_ERR_ARG, "host device: no such reduction: type %d, operation %d",
-                           (int)reduce->type, (int)reduce->red);
-    if (reduce->scales != NULL && reduce->red != HETCCL_SUM)
-        return hetccl_fail(HETCCL_ERR_ARG, "host device: %s can't have scaled inputs, only sum can",
-                           hetccl_red_name(reduce->red));
+    enum hetccl_status status = hetccl_device_check_reduce(device, reduce);
+
+    if (status != HETCCL_OK)
+        return status;
     hetccl_kernel_reduce(reduce->dst, reduce->srcs, reduce->scales, reduce->n_srcs, reduce->count,
                          reduce->type, reduce->red);
-    return HETCCL_OK;
-}
-
-static enum hetccl_status check_average(enum hetccl_type type, size_t n_ranks)
-{
-    if ((unsigned)type > HETCCL_UINT64)
-        return hetccl_fail(HETCCL_ERR_ARG, "host device: an integer average of %s elements",
-                           hetccl_type_name(type));
-    if (n_ranks == 0 || n_ranks > HETCCL_AVERAGE_MAX_RANKS)
-        return hetccl_fail(HETCCL_ERR_ARG, "host device: an average over %zu ranks; it takes 1 to %d",
-                           n_ranks, HETCCL_AVERAGE_MAX_RANKS);
     return HETCCL_OK;
 }
 
@@ -44,7 +29,7 @@ static enum hetccl_status host_average_widen(struct hetccl_device *device, struc
                                              void *dst_wide, const void *src, size_t count,
                                              enum hetccl_type type, size_t n_ranks)
 {
-    enum hetccl_status status = check_average(type, n_ranks);
+    enum hetccl_status status = hetccl_device_check_average(device, type, n_ranks);
 
     if (status == HETCCL_OK)
         hetccl_kernel_average_widen(dst_wide, src, count, type, n_ranks);
@@ -55,7 +40,7 @@ static enum hetccl_status host_average_narrow(struct hetccl_device *device, stru
                                               void *dst, const void *src_wide, size_t count,
                                               enum hetccl_type type, size_t n_ranks)
 {
-    enum hetccl_status status = check_average(type, n_ranks);
+    enum hetccl_status status = hetccl_device_check_average(device, type, n_ranks);
 
     if (status == HETCCL_OK)
         hetccl_kernel_average_narrow(dst, src_wide, count, type, n_ranks);
@@ -95,10 +80,16 @@ static const struct hetccl_device_ops host_ops = {
     .module_unload = hetccl_device_no_module_unload,
     .kernel_find = hetccl_device_no_kernel_find,
     .kernel_launch = hetccl_device_no_kernel_launch,
+    .image_kernel = hetccl_device_no_image_kernel,
     .copy = hetccl_host_copy,
+    .fill = hetccl_host_fill,
     .reduce = host_reduce,
     .average_widen = host_average_widen,
     .average_narrow = host_average_narrow,
+    .capture_begin = hetccl_device_no_capture_begin,
+    .capture_end = hetccl_device_no_capture_end,
+    .graph_launch = hetccl_device_no_graph_launch,
+    .graph_destroy = hetccl_device_no_graph_destroy,
     .error_name = host_error_name,
 };
 

@@ -20,6 +20,9 @@ HETCCL_NODISCARD enum hetccl_status hetccl_host_classify(struct hetccl_device *d
 HETCCL_NODISCARD enum hetccl_status hetccl_host_copy(struct hetccl_device *device,
                                                      struct hetccl_stream stream, void *dst, const void *src,
                                                      size_t bytes);
+HETCCL_NODISCARD enum hetccl_status hetccl_host_fill(struct hetccl_device *device,
+                                                     struct hetccl_stream stream, void *dst, uint8_t value,
+                                                     size_t bytes);
 
 /* stream.c */
 HETCCL_NODISCARD enum hetccl_status hetccl_host_stream_create(struct hetccl_device *device,

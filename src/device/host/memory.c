@@ -49,6 +49,14 @@ enum hetccl_status hetccl_host_copy(struct hetccl_device *device, struct hetccl_
     return HETCCL_OK;
 }
 
+enum hetccl_status hetccl_host_fill(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
+                                    uint8_t value, size_t bytes)
+{
+    if (bytes > 0)
+        memset(dst, value, bytes);
+    return HETCCL_OK;
+}
+
 enum hetccl_status hetccl_host_register(struct hetccl_device *device, void *memory, size_t bytes)
 {
     if (memory == NULL || bytes == 0)

@@ -60,14 +60,18 @@ HETCCL_KERNEL_INLINE void narrow_element(const struct hetccl_average_args *args,
 
 HETCCL_KERNEL_ENTRY void hetccl_average_widen(struct hetccl_average_args args)
 {
+    struct team team = team_of_grid(args.n_blocks);
+
     HETCCL_KERNEL_ROLLED
-    for (uint64_t i = grid_index(); i < args.count; i += grid_size(args.n_blocks))
+    for (uint64_t i = team_thread(team); i < args.count; i += team_threads(team))
         widen_element(&args, i);
 }
 
 HETCCL_KERNEL_ENTRY void hetccl_average_narrow(struct hetccl_average_args args)
 {
+    struct team team = team_of_grid(args.n_blocks);
+
     HETCCL_KERNEL_ROLLED
-    for (uint64_t i = grid_index(); i < args.count; i += grid_size(args.n_blocks))
+    for (uint64_t i = team_thread(team); i < args.count; i += team_threads(team))
         narrow_element(&args, i);
 }

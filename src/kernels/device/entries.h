@@ -7,6 +7,7 @@
 
 #include "kernels/device/args.h"
 #include "kernels/device/grid.h"
+#include "kernels/device/program.h"
 
 HETCCL_KERNEL_ENTRY void hetccl_reduce_int8(struct hetccl_reduce_args args);
 HETCCL_KERNEL_ENTRY void hetccl_reduce_uint8(struct hetccl_reduce_args args);
@@ -27,5 +28,7 @@ HETCCL_KERNEL_ENTRY void hetccl_average_widen(struct hetccl_average_args args);
 HETCCL_KERNEL_ENTRY void hetccl_average_narrow(struct hetccl_average_args args);
 
 HETCCL_KERNEL_ENTRY void hetccl_copy(struct hetccl_copy_args args);
+
+HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args);
 
 #endif

@@ -64,15 +64,30 @@ HETCCL_KERNEL_INLINE uint32_t grid_block(void)
 
 #endif
 
-/* This thread's number in the grid, and how many there are. */
-HETCCL_KERNEL_INLINE uint64_t grid_index(void)
+/* Blocks that share a piece of work: this one's number among them, and how many they are. */
+struct team {
+    uint32_t block, n_blocks;
+};
+
+HETCCL_KERNEL_INLINE struct team team_of_grid(uint32_t n_blocks)
 {
-    return (uint64_t)grid_block() * HETCCL_BLOCK_THREADS + grid_thread();
+    return (struct team){grid_block(), n_blocks};
 }
 
-HETCCL_KERNEL_INLINE uint64_t grid_size(uint64_t n_blocks)
+HETCCL_KERNEL_INLINE struct team team_of_block(void)
 {
-    return n_blocks * HETCCL_BLOCK_THREADS;
+    return (struct team){0, 1};
+}
+
+/* This thread's number in its team, and how many there are. */
+HETCCL_KERNEL_INLINE uint64_t team_thread(struct team team)
+{
+    return (uint64_t)team.block * HETCCL_BLOCK_THREADS + grid_thread();
+}
+
+HETCCL_KERNEL_INLINE uint64_t team_threads(struct team team)
+{
+    return (uint64_t)team.n_blocks * HETCCL_BLOCK_THREADS;
 }
 
 #endif

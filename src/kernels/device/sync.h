@@ -10,10 +10,14 @@
  * meets, and all read. The barrier orders the block's threads among each other, and release and acquire are
  * cumulative: they cover what was ordered before. Flags are aligned words in memory that both sides can
  * reach: registered or pinned host memory, or device memory opened by the other side.
+ *
+ * kernel_pause() goes into every loop that waits for a flag. block_broadcast() hands a word of the block's
+ * thread 0 to all its threads; all of them call it, and what any of them did before is done for all after it.
  */
 
 #include <stdint.h>
 
+#include "kernels/device/grid.h"
 #include "kernels/target.h"
 
 #if defined(__NVPTX__)
@@ -32,6 +36,11 @@ HETCCL_KERNEL_INLINE void flag_store_release(uint32_t *flag, uint32_t value)
     __asm__ volatile("st.release.sys.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");
 }
 
+HETCCL_KERNEL_INLINE void flag_store_relaxed(uint32_t *flag, uint32_t value)
+{
+    __asm__ volatile("st.relaxed.sys.u32 [%0], %1;" : : "l"(flag), "r"(value) : "memory");
+}
+
 HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)
 {
     uint32_t value;
@@ -43,6 +52,11 @@ HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)
 HETCCL_KERNEL_INLINE void block_barrier(void)
 {
     __nvvm_bar_sync(0);
+}
+
+HETCCL_KERNEL_INLINE void kernel_pause(void)
+{
+    __nvvm_nanosleep(20);
 }
 
 #elif defined(__AMDGCN__)
@@ -57,6 +71,11 @@ HETCCL_KERNEL_INLINE void flag_store_release(uint32_t *flag, uint32_t value)
     __scoped_atomic_store_n(flag, value, __ATOMIC_RELEASE, __MEMORY_SCOPE_SYSTEM);
 }
 
+HETCCL_KERNEL_INLINE void flag_store_relaxed(uint32_t *flag, uint32_t value)
+{
+    __scoped_atomic_store_n(flag, value, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM);
+}
+
 HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)
 {
     return __scoped_atomic_load_n(flag, __ATOMIC_RELAXED, __MEMORY_SCOPE_SYSTEM);
@@ -67,6 +86,11 @@ HETCCL_KERNEL_INLINE void block_barrier(void)
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
     __builtin_amdgcn_s_barrier();
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+HETCCL_KERNEL_INLINE void kernel_pause(void)
+{
+    __builtin_amdgcn_s_sleep(1);
 }
 
 #else
@@ -81,6 +105,11 @@ HETCCL_KERNEL_INLINE void flag_store_release(uint32_t *flag, uint32_t value)
     __atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 
+HETCCL_KERNEL_INLINE void flag_store_relaxed(uint32_t *flag, uint32_t value)
+{
+    __atomic_store_n(flag, value, __ATOMIC_RELAXED);
+}
+
 HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)
 {
     return __atomic_load_n(flag, __ATOMIC_RELAXED);
@@ -88,10 +117,40 @@ HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)
 
 /* Of whoever runs the kernels, as hetccl_grid_position is. */
 void hetccl_block_barrier(void);
+void hetccl_kernel_yield(void);
+uint32_t hetccl_block_broadcast(uint32_t value);
 
 HETCCL_KERNEL_INLINE void block_barrier(void)
 {
     hetccl_block_barrier();
+}
+
+HETCCL_KERNEL_INLINE void kernel_pause(void)
+{
+    hetccl_kernel_yield();
+}
+
+HETCCL_KERNEL_INLINE uint32_t block_broadcast(uint32_t value)
+{
+    return hetccl_block_broadcast(value);
+}
+
+#endif
+
+#if defined(__NVPTX__) || defined(__AMDGCN__)
+
+/* On both targets address space 3 is the block's shared memory, whose contents nobody sets beforehand. */
+static volatile __attribute__((address_space(3), loader_uninitialized, unused)) uint32_t block_word;
+
+HETCCL_KERNEL_INLINE uint32_t block_broadcast(uint32_t value)
+{
+    if (grid_thread() == 0)
+        block_word = value;
+    block_barrier();
+    value = block_word;
+    /* The next broadcast must not come before the slowest thread has read this one. */
+    block_barrier();
+    return value;
 }
 
 #endif

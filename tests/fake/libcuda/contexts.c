@@ -30,7 +30,7 @@ struct CUctx_st *fake_current(void)
 static unsigned check_state(enum fake_need need)
 {
     struct CUctx_st *context = fake_current();
-    bool is_spoilt = false;
+    bool is_spoilt;
 
     if (need == FAKE_NEEDS_NOTHING)
         return 0;
@@ -42,8 +42,8 @@ static unsigned check_state(enum fake_need need)
         return HETCCL_CUDA_ERROR_INVALID_CONTEXT;
     if (context->sticky != 0)
         return context->sticky;
-    if (need == FAKE_NEEDS_NO_CAPTURE && capture_mode != HETCCL_CU_STREAM_CAPTURE_MODE_RELAXED)
-        fake_spoil_captures(&is_spoilt);
+    is_spoilt = need == FAKE_NEEDS_NO_CAPTURE && capture_mode != HETCCL_CU_STREAM_CAPTURE_MODE_RELAXED &&
+                fake_capture_spoil(capture_mode);
     return is_spoilt ? HETCCL_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : 0;
 }
 
@@ -134,6 +134,10 @@ unsigned cuDeviceGetAttribute(int *value, unsigned attribute, int device)
         return code;
     if (attribute == HETCCL_CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) {
         *value = 0x40 + device;
+        return 0;
+    }
+    if (attribute == HETCCL_CU_DEVICE_ATTRIBUTE_MPS_ENABLED) {
+        *value = getenv("FAKE_CUDA_MPS") != NULL;
         return 0;
     }
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -264,7 +268,8 @@ unsigned cuThreadExchangeStreamCaptureMode(unsigned *mode)
 
 size_t fake_cuda_live_objects(void)
 {
-    size_t n = fake_memory_count() + fake_stream_count() + fake_event_count() + fake_module_count();
+    size_t n = fake_memory_count() + fake_stream_count() + fake_event_count() + fake_module_count() +
+               fake_graph_count();
 
     pthread_mutex_lock(&fake_lock);
     for (int i = 0; i < FAKE_MAX_DEVICES; i++)

@@ -3,10 +3,12 @@
 
 #include "fake.h"
 
-/* An event is the marker of its last record. */
+/* An event is the marker of its last record, or a point in a capture. */
 struct CUevent_st {
     struct CUevent_st *next;
-    struct fake_marker *marker; /* NULL: never recorded */
+    struct fake_marker *marker; /* NULL: never recorded, or in a capture */
+    uint64_t capture_id;        /* 0: not in a capture */
+    struct fake_tail tail;
 };
 
 static struct CUevent_st *events;
@@ -63,23 +65,43 @@ unsigned cuEventDestroy_v2(struct CUevent_st *event)
     } else {
         *link = event->next;
         fake_marker_put(event->marker);
+        fake_tail_clear(&event->tail);
         free(event);
     }
     pthread_mutex_unlock(&fake_lock);
     return code;
 }
 
+static unsigned record_in_capture(struct CUevent_st *event, const struct CUstream_st *stream)
+{
+    unsigned code = fake_capture_record(stream, &event->tail, &event->capture_id);
+
+    if (code == 0) {
+        fake_marker_put(event->marker);
+        event->marker = NULL;
+    }
+    return code;
+}
+
 static unsigned record(struct CUevent_st *event, struct CUstream_st *stream)
 {
     struct fake_op op = {.kind = FAKE_MARK, .marker = fake_marker_new(2)};
-    unsigned code = op.marker == NULL ? HETCCL_CUDA_ERROR_OUT_OF_MEMORY : fake_enqueue_locked(stream, &op);
+    struct CUstream_st *found = fake_stream_find(stream);
+    unsigned code = op.marker == NULL ? HETCCL_CUDA_ERROR_OUT_OF_MEMORY : 0;
 
+    if (code == 0 && found != NULL && fake_capture_is_on(found)) {
+        free(op.marker);
+        return record_in_capture(event, found);
+    }
+    if (code == 0)
+        code = fake_enqueue_locked(stream, &op);
     if (code != 0) {
         free(op.marker);
         return code;
     }
     fake_marker_put(event->marker);
     event->marker = op.marker;
+    event->capture_id = 0;
     return 0;
 }
 
@@ -104,6 +126,8 @@ unsigned cuEventQuery(struct CUevent_st *event)
     pthread_mutex_lock(&fake_lock);
     if (*find_link(event) == NULL)
         code = HETCCL_CUDA_ERROR_INVALID_HANDLE;
+    else if (event->capture_id != 0)
+        code = HETCCL_CUDA_ERROR_CAPTURED_EVENT;
     else if (event->marker != NULL && !event->marker->is_reached)
         code = HETCCL_CUDA_ERROR_NOT_READY;
     pthread_mutex_unlock(&fake_lock);
@@ -113,10 +137,17 @@ unsigned cuEventQuery(struct CUevent_st *event)
 static unsigned wait_for(struct CUstream_st *stream, struct CUevent_st *event)
 {
     struct fake_op op = {.kind = FAKE_WAIT, .marker = event->marker};
+    struct CUstream_st *found = fake_stream_find(stream);
     unsigned code;
 
+    if (found == NULL)
+        return HETCCL_CUDA_ERROR_INVALID_HANDLE;
+    if (event->capture_id != 0)
+        return fake_capture_wait(found, &event->tail, event->capture_id);
     if (event->marker == NULL)
-        return fake_stream_find(stream) != NULL ? 0 : HETCCL_CUDA_ERROR_INVALID_HANDLE;
+        return 0;
+    if (fake_capture_is_on(found))
+        return fake_capture_wait(found, &event->tail, 0);
     code = fake_enqueue_locked(stream, &op);
     if (code == 0)
         event->marker->n_refs++;

@@ -17,6 +17,9 @@ enum { FAKE_MAX_DEVICES = 8, FAKE_SPIN_NS = 20000 };
 extern pthread_mutex_t fake_lock;
 extern pthread_cond_t fake_changed;
 
+/* What can't fail in a test: ends the process when it is NULL. */
+void *fake_need(void *memory);
+
 /* contexts.c */
 
 struct CUctx_st {
@@ -66,11 +69,21 @@ void fake_memory_remove(struct fake_memory *memory);                            
 
 /* Whether a copy may touch the range: inside one allocation, or plain host memory. Takes the lock. */
 bool fake_memory_is_usable(hetccl_cu_address address, size_t bytes);
+bool fake_memory_is_known(hetccl_cu_address address); /* to the driver. Takes the lock. */
 size_t fake_memory_count(void);
 
 /* stream.c */
 
-enum fake_op_kind { FAKE_COPY, FAKE_MARK, FAKE_WAIT, FAKE_WAIT_VALUE, FAKE_WRITE_VALUE, FAKE_KERNEL };
+enum fake_op_kind {
+    FAKE_COPY,
+    FAKE_FILL,
+    FAKE_MARK,
+    FAKE_WAIT,
+    FAKE_WAIT_VALUE,
+    FAKE_WRITE_VALUE,
+    FAKE_KERNEL,
+    FAKE_GRAPH,
+};
 
 /* A point in a stream that others can wait for. Counted references. */
 struct fake_marker {
@@ -96,7 +109,15 @@ struct fake_op {
     uint32_t value;
     struct fake_marker *marker;
     struct fake_launch *launch;
+    struct CUgraphExec_st *exec;
 };
+
+/* Nodes of a graph that what comes next has to wait for. */
+struct fake_tail {
+    size_t n_nodes, *nodes;
+};
+
+struct fake_capture;
 
 struct CUstream_st {
     struct CUstream_st *next;
@@ -104,9 +125,9 @@ struct CUstream_st {
     bool is_blocking; /* takes turns with the default stream */
     bool is_closing;
     struct fake_op *first, *last;
-    unsigned n_pending; /* enqueued and not done */
-    unsigned capture_status, capture_mode;
-    uint64_t capture_id;
+    unsigned n_pending;           /* enqueued and not done */
+    struct fake_capture *capture; /* NULL: none */
+    struct fake_tail tail;        /* in the capture */
 };
 
 /* Resolves the default stream and checks a handle. With the lock held; NULL: no such stream. */
@@ -117,10 +138,44 @@ struct CUstream_st *fake_stream_new(struct CUctx_st *context,
 unsigned fake_enqueue(struct CUstream_st *stream, const struct fake_op *op);
 unsigned fake_enqueue_locked(struct CUstream_st *stream, const struct fake_op *op);
 void fake_wait_idle(const struct CUctx_st *context); /* for all its streams, with the lock held */
-void fake_spoil_captures(bool *was_any_out);         /* of mode global, with the lock held */
+void fake_run_op(struct CUctx_st *context, const struct fake_op *op); /* here and now */
+struct CUstream_st *fake_stream_first(void);
 struct fake_marker *fake_marker_new(unsigned n_refs);
 void fake_marker_put(struct fake_marker *marker); /* with the lock held; takes NULL */
 size_t fake_stream_count(void);
+
+/* capture.c, all with the lock held; codes */
+bool fake_capture_is_on(const struct CUstream_st *stream);
+unsigned fake_capture_add(struct CUstream_st *stream, const struct fake_op *op); /* takes over op's launch */
+unsigned fake_capture_record(const struct CUstream_st *stream, struct fake_tail *tail_out, uint64_t *id_out);
+/* The stream goes on after a tail that was recorded in capture id (0: outside of any). */
+unsigned fake_capture_wait(struct CUstream_st *stream, const struct fake_tail *tail, uint64_t id);
+unsigned
+fake_capture_use_default(const struct CUctx_st *context); /* the default stream is about to be used */
+bool fake_capture_spoil(unsigned thread_mode); /* by a call that is unsafe meanwhile; true: there was one */
+void fake_capture_invalidate(struct CUstream_st *stream);
+void fake_tail_clear(struct fake_tail *tail);
+
+/* graph.c */
+struct fake_node {
+    struct fake_op op;
+    struct fake_tail after;
+    size_t lane;
+    bool is_followed; /* in its lane */
+};
+
+/* Counted references; fixed once the capture has ended. */
+struct fake_nodes {
+    unsigned n_refs;
+    size_t n_nodes, n_lanes;
+    struct fake_node *list;
+};
+
+void fake_nodes_put(struct fake_nodes *nodes);
+struct CUgraph_st *fake_graph_new(struct fake_nodes *nodes); /* takes a reference of its own */
+void fake_exec_put(struct CUgraphExec_st *exec);             /* takes NULL; with the lock held */
+void fake_run_graph(struct CUctx_st *context, struct CUgraphExec_st *exec);
+size_t fake_graph_count(void);
 
 /* event.c, module.c */
 size_t fake_event_count(void);

@@ -10,21 +10,26 @@
  *   FAKE_CUDA_MEMORY_MIB=n     device memory of each (1024)
  *   FAKE_CUDA_FAIL=f:k:code,…  the k-th call (from 1) of driver function f gives that code; f may be "*" for
  * the k-th call of all, or "kernel" for the k-th kernel that runs, whose failure then sticks to the context
- * as a real one does FAKE_CUDA_KERNELS=path     a library whose fake_cuda_kernels[] are registered when the
- * driver starts
+ * as a real one does FAKE_CUDA_KERNELS=paths    libraries, parted by colons, whose fake_cuda_kernels[] are
+ * registered when the driver starts
+ *   FAKE_CUDA_MPS=1            the GPUs are shared by MPS
  *
  * What is true to life: streams run apart from the caller, in order, each in a thread; events, stream values
  * and the default stream order them; device memory lies apart, an address outside of it or behind an
  * allocation is refused by copies and faults in kernels, a byte written behind an allocation is noticed when
  * it is freed (the process aborts); IPC works between processes; a context must be current; unsafe calls
- * spoil a global capture. What isn't: device memory can be read by the host, pageable copies are
- * asynchronous, no work can be captured.
+ * spoil a global capture; captures become graphs with the dependencies that streams and events gave, whose
+ * branches run at once. What isn't: device memory can be read by the host, pageable copies are asynchronous,
+ * a graph holds no graphs.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { FAKE_CUDA_MAX_PARAMS = 32 };
+
+struct fake_cuda_kernel;
 
 /* A GPU thread, as a kernel's function sees it. */
 struct fake_cuda_thread {
@@ -32,11 +37,15 @@ struct fake_cuda_thread {
     unsigned block_index[3], thread_index[3]; /* which one this is */
     void *shared;                             /* the block's dynamic shared memory, zeroed */
     size_t shared_bytes;
+    uint32_t *block_word; /* static shared memory of the block: a word, zeroed */
+    const struct fake_cuda_kernel *kernel;
     /* Waits for all threads of the block that haven't returned. */
     void (*barrier)(const struct fake_cuda_thread *thread);
     /* Inside of every loop that waits for memory to change: lets the other threads of the launch run. */
     void (*yield)(const struct fake_cuda_thread *thread);
 };
+
+typedef void fake_cuda_entry(void);
 
 /*
  * A kernel compiled for the host. Its function is called once for every thread of the launch; params[i]
@@ -50,7 +59,8 @@ struct fake_cuda_kernel {
     void (*function)(void *const *params, const struct fake_cuda_thread *thread);
     size_t n_params;
     size_t param_bytes[FAKE_CUDA_MAX_PARAMS];
-    bool is_independent; /* calls neither barrier nor yield: faster */
+    bool is_independent;    /* calls neither barrier nor yield: faster */
+    fake_cuda_entry *entry; /* for function's own use: what it calls, where it serves several kernels */
 };
 
 /* What a library for FAKE_CUDA_KERNELS exports. */

@@ -53,6 +53,7 @@ struct block {
     size_t n_threads, n_returned;
     char *stacks;
     void *shared;
+    uint32_t word;
     ucontext_t scheduler;
     void *tsan, *asan;
     const void *asan_stack;
@@ -154,7 +155,7 @@ static void split(size_t index, const unsigned sizes[3], unsigned out[3])
     out[2] = (unsigned)(index / sizes[0] / sizes[1]);
 }
 
-static void fill_thread(const struct fake_launch *launch, size_t block, size_t index, void *shared,
+static void fill_thread(const struct fake_launch *launch, size_t block, size_t index,
                         struct fake_cuda_thread *out)
 {
     for (int i = 0; i < 3; i++) {
@@ -163,13 +164,13 @@ static void fill_thread(const struct fake_launch *launch, size_t block, size_t i
     }
     split(block, launch->grid, out->block_index);
     split(index, launch->block, out->thread_index);
-    out->shared = shared;
+    out->kernel = launch->kernel;
     out->shared_bytes = launch->shared_bytes;
     out->barrier = barrier;
     out->yield = yield;
 }
 
-static void *need(void *memory)
+void *fake_need(void *memory)
 {
     if (memory == NULL || memory == MAP_FAILED)
         abort();
@@ -180,7 +181,9 @@ static void begin_coroutine(struct block *block, size_t block_index, size_t inde
 {
     struct coroutine *coroutine = &block->coroutines[index];
 
-    fill_thread(block->launch, block_index, index, block->shared, &coroutine->thread);
+    fill_thread(block->launch, block_index, index, &coroutine->thread);
+    coroutine->thread.shared = block->shared;
+    coroutine->thread.block_word = &block->word;
     coroutine->block = block;
     coroutine->stack = block->stacks + index * STACK_BYTES;
     coroutine->tsan = tsan_create();
@@ -195,10 +198,11 @@ static void begin_block(struct block *block, size_t index)
     const struct fake_launch *launch = block->launch;
 
     block->n_returned = 0;
-    block->shared = need(calloc(1, launch->shared_bytes + 1));
-    block->coroutines = need(calloc(block->n_threads, sizeof(*block->coroutines)));
-    block->stacks = need(mmap(NULL, block->n_threads * STACK_BYTES, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    block->word = 0;
+    block->shared = fake_need(calloc(1, launch->shared_bytes + 1));
+    block->coroutines = fake_need(calloc(block->n_threads, sizeof(*block->coroutines)));
+    block->stacks = fake_need(mmap(NULL, block->n_threads * STACK_BYTES, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     for (size_t i = 0; i < block->n_threads; i++)
         begin_coroutine(block, index, i);
 }
@@ -258,10 +262,13 @@ static void run_independent(const struct fake_launch *launch, size_t n_blocks, s
     struct fake_cuda_thread thread;
 
     for (size_t i = 0; i < n_blocks; i++) {
-        void *shared = need(calloc(1, launch->shared_bytes + 1));
+        void *shared = fake_need(calloc(1, launch->shared_bytes + 1));
+        uint32_t word = 0;
 
         for (size_t k = 0; k < n_threads; k++) {
-            fill_thread(launch, i, k, shared, &thread);
+            fill_thread(launch, i, k, &thread);
+            thread.shared = shared;
+            thread.block_word = &word;
             launch->kernel->function(launch->params, &thread);
         }
         free(shared);
@@ -281,8 +288,8 @@ void fake_run_launch(const struct fake_launch *launch)
         run_independent(launch, n_blocks, n_threads);
         return;
     }
-    blocks = need(calloc(n_blocks, sizeof(*blocks)));
-    is_done = need(calloc(n_blocks, sizeof(*is_done)));
+    blocks = fake_need(calloc(n_blocks, sizeof(*blocks)));
+    is_done = fake_need(calloc(n_blocks, sizeof(*is_done)));
     while (n_done < n_blocks) {
         size_t n_before = n_done;
 

@@ -153,6 +153,16 @@ bool fake_memory_is_usable(hetccl_cu_address address, size_t bytes)
     return is_usable;
 }
 
+bool fake_memory_is_known(hetccl_cu_address address)
+{
+    bool is_known;
+
+    pthread_mutex_lock(&fake_lock);
+    is_known = fake_memory_find(address) != NULL;
+    pthread_mutex_unlock(&fake_lock);
+    return is_known;
+}
+
 size_t fake_memory_count(void)
 {
     size_t n = 0;

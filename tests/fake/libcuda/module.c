@@ -31,18 +31,27 @@ void fake_cuda_register(const struct fake_cuda_kernel *kernels)
     pthread_mutex_unlock(&fake_lock);
 }
 
-static void load_kernels(void)
+static void load_library(const char *path)
 {
-    const char *path = getenv("FAKE_CUDA_KERNELS");
-    void *library = path != NULL ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const struct fake_cuda_kernel *kernels = library != NULL ? dlsym(library, "fake_cuda_kernels") : NULL;
 
-    if (path != NULL && kernels == NULL) {
+    if (kernels == NULL) {
         (void)fprintf(stderr, "fake libcuda: FAKE_CUDA_KERNELS: %s\n", dlerror());
         abort();
     }
-    if (kernels != NULL)
-        fake_cuda_register(kernels);
+    fake_cuda_register(kernels);
+}
+
+static void load_kernels(void)
+{
+    const char *text = getenv("FAKE_CUDA_KERNELS");
+    char *paths = text != NULL ? strdup(text) : NULL, *rest = NULL;
+
+    for (char *path = paths != NULL ? strtok_r(paths, ":", &rest) : NULL; path != NULL;
+         path = strtok_r(NULL, ":", &rest))
+        load_library(path);
+    free(paths);
 }
 
 void fake_load_kernels(void)
@@ -186,6 +195,13 @@ unsigned cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *modul
     if (code != 0)
         free(created);
     return code;
+}
+
+unsigned cuFuncLoad(struct CUfunc_st *function)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_NO_CAPTURE);
+
+    return code == 0 && function == NULL ? HETCCL_CUDA_ERROR_INVALID_HANDLE : code;
 }
 
 /* Parameters are taken at the launch, as the driver does. */

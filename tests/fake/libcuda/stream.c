@@ -16,7 +16,6 @@
 
 static struct CUstream_st *streams; /* default streams included */
 static size_t n_default_streams;
-static uint64_t last_capture_id;
 
 struct fake_marker *fake_marker_new(unsigned n_refs)
 {
@@ -50,14 +49,13 @@ static unsigned sticky_of(struct CUctx_st *context)
     return code;
 }
 
-static void wait_value(struct CUstream_st *stream, const struct fake_op *op)
+static void wait_value(struct CUctx_st *context, const struct fake_op *op)
 {
-    while ((int32_t)(__atomic_load_n(op->word, __ATOMIC_ACQUIRE) - op->value) < 0 &&
-           sticky_of(stream->context) == 0)
+    while ((int32_t)(__atomic_load_n(op->word, __ATOMIC_ACQUIRE) - op->value) < 0 && sticky_of(context) == 0)
         sleep_a_little();
 }
 
-static void run_kernel(struct CUstream_st *stream, const struct fake_op *op)
+static void run_kernel(struct CUctx_st *context, const struct fake_op *op)
 {
     unsigned code = fake_script_call("kernel");
 
@@ -66,7 +64,7 @@ static void run_kernel(struct CUstream_st *stream, const struct fake_op *op)
         return;
     }
     pthread_mutex_lock(&fake_lock);
-    stream->context->sticky = code;
+    context->sticky = code;
     pthread_mutex_unlock(&fake_lock);
 }
 
@@ -87,9 +85,9 @@ static void reach_marker(const struct fake_op *op)
 }
 
 /* A context that has failed does no work any more, but its markers are reached. */
-static void run_op(struct CUstream_st *stream, const struct fake_op *op)
+void fake_run_op(struct CUctx_st *context, const struct fake_op *op)
 {
-    bool is_dead = sticky_of(stream->context) != 0;
+    bool is_dead = sticky_of(context) != 0;
 
     if (op->kind == FAKE_MARK)
         reach_marker(op);
@@ -99,18 +97,23 @@ static void run_op(struct CUstream_st *stream, const struct fake_op *op)
         return;
     else if (op->kind == FAKE_COPY)
         memmove(op->dst, op->src, op->bytes);
+    else if (op->kind == FAKE_FILL)
+        memset(op->dst, (int)op->value, op->bytes);
     else if (op->kind == FAKE_WAIT_VALUE)
-        wait_value(stream, op);
+        wait_value(context, op);
     else if (op->kind == FAKE_WRITE_VALUE)
         __atomic_store_n(op->word, op->value, __ATOMIC_RELEASE);
+    else if (op->kind == FAKE_GRAPH)
+        fake_run_graph(context, op->exec);
     else
-        run_kernel(stream, op);
+        run_kernel(context, op);
 }
 
 static void drop_op(struct fake_op *op)
 {
     fake_marker_put(op->marker);
     fake_launch_free(op->launch);
+    fake_exec_put(op->exec);
     free(op);
 }
 
@@ -130,7 +133,7 @@ static void *work(void *arg)
         if (stream->first == NULL)
             stream->last = NULL;
         pthread_mutex_unlock(&fake_lock);
-        run_op(stream, op);
+        fake_run_op(stream->context, op);
         pthread_mutex_lock(&fake_lock);
         drop_op(op);
         stream->n_pending--;
@@ -175,6 +178,11 @@ struct CUstream_st *fake_stream_new(struct CUctx_st *context, bool is_blocking)
     stream->next = streams;
     streams = stream;
     return stream;
+}
+
+struct CUstream_st *fake_stream_first(void)
+{
+    return streams;
 }
 
 struct CUstream_st *fake_stream_find(struct CUstream_st *stream)
@@ -246,11 +254,11 @@ unsigned fake_enqueue_locked(struct CUstream_st *stream, const struct fake_op *o
 
     if (found == NULL)
         return HETCCL_CUDA_ERROR_INVALID_HANDLE;
-    if (found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-        return HETCCL_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    if (found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE)
-        return HETCCL_CUDA_ERROR_NOT_SUPPORTED; /* this fake captures no work */
-    code = take_turns(found);
+    if (fake_capture_is_on(found))
+        return fake_capture_add(found, op);
+    code = found == found->context->default_stream ? fake_capture_use_default(found->context) : 0;
+    if (code == 0)
+        code = take_turns(found);
     return code != 0 ? code : push(found, op);
 }
 
@@ -289,17 +297,6 @@ size_t fake_stream_count(void)
     n -= n_default_streams;
     pthread_mutex_unlock(&fake_lock);
     return n;
-}
-
-void fake_spoil_captures(bool *was_any_out)
-{
-    for (struct CUstream_st *stream = streams; stream != NULL; stream = stream->next) {
-        if (stream->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE &&
-            stream->capture_mode == HETCCL_CU_STREAM_CAPTURE_MODE_GLOBAL) {
-            stream->capture_status = HETCCL_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-            *was_any_out = true;
-        }
-    }
 }
 
 static unsigned create_stream(struct CUstream_st **stream, unsigned flags)
@@ -343,6 +340,9 @@ unsigned cuStreamDestroy_v2(struct CUstream_st *stream)
         link = &(*link)->next;
     if (*link == NULL || stream->context->default_stream == stream) {
         code = HETCCL_CUDA_ERROR_INVALID_HANDLE;
+    } else if (fake_capture_is_on(stream)) {
+        fake_capture_invalidate(stream);
+        code = HETCCL_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     } else {
         *link = stream->next;
         stream->is_closing = true;
@@ -363,8 +363,8 @@ unsigned cuStreamQuery(struct CUstream_st *stream)
     found = fake_stream_find(stream);
     if (found == NULL) {
         code = HETCCL_CUDA_ERROR_INVALID_HANDLE;
-    } else if (found->capture_status != HETCCL_CU_STREAM_CAPTURE_STATUS_NONE) {
-        found->capture_status = HETCCL_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    } else if (fake_capture_is_on(found)) {
+        fake_capture_invalidate(found);
         code = HETCCL_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     } else if (found->n_pending > 0) {
         code = HETCCL_CUDA_ERROR_NOT_READY;
@@ -384,6 +384,19 @@ unsigned cuMemcpyAsync(hetccl_cu_address dst, hetccl_cu_address src, size_t byte
     if (code != 0)
         return code;
     if (!fake_memory_is_usable(dst, bytes) || !fake_memory_is_usable(src, bytes))
+        return HETCCL_CUDA_ERROR_INVALID_VALUE;
+    return fake_enqueue(stream, &op);
+}
+
+unsigned cuMemsetD8Async(hetccl_cu_address dst, unsigned char value, size_t bytes, struct CUstream_st *stream)
+{
+    struct fake_op op = {.kind = FAKE_FILL, .dst = (void *)(uintptr_t)dst, .bytes = bytes, .value = value};
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    if (code != 0)
+        return code;
+    /* Plain host memory can't be filled. */
+    if (!fake_memory_is_known(dst) || !fake_memory_is_usable(dst, bytes))
         return HETCCL_CUDA_ERROR_INVALID_VALUE;
     return fake_enqueue(stream, &op);
 }
@@ -421,71 +434,4 @@ unsigned cuStreamWriteValue32_v2(struct CUstream_st *stream, hetccl_cu_address a
     if (code == 0 && flags != HETCCL_CU_STREAM_WRITE_VALUE_DEFAULT)
         code = HETCCL_CUDA_ERROR_INVALID_VALUE;
     return code != 0 ? code : enqueue_value(stream, FAKE_WRITE_VALUE, address, value);
-}
-
-unsigned cuStreamGetCaptureInfo_v2(struct CUstream_st *stream, unsigned *status, uint64_t *id,
-                                   struct CUgraph_st **graph, struct CUgraphNode_st *const **dependencies,
-                                   size_t *n_dependencies)
-{
-    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
-    const struct CUstream_st *found;
-
-    if (code != 0)
-        return code;
-    if (graph != NULL || dependencies != NULL || n_dependencies != NULL)
-        return HETCCL_CUDA_ERROR_NOT_SUPPORTED;
-    pthread_mutex_lock(&fake_lock);
-    found = fake_stream_find(stream);
-    if (found == NULL) {
-        code = HETCCL_CUDA_ERROR_INVALID_HANDLE;
-    } else {
-        *status = found->capture_status;
-        if (id != NULL && found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE)
-            *id = found->capture_id;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return code;
-}
-
-unsigned cuStreamBeginCapture_v2(struct CUstream_st *stream, unsigned mode)
-{
-    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
-    struct CUstream_st *found;
-
-    if (code != 0)
-        return code;
-    pthread_mutex_lock(&fake_lock);
-    found = fake_stream_find(stream);
-    if (found == NULL || found == found->context->default_stream ||
-        found->capture_status != HETCCL_CU_STREAM_CAPTURE_STATUS_NONE) {
-        code = HETCCL_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    } else {
-        found->capture_status = HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE;
-        found->capture_mode = mode;
-        found->capture_id = ++last_capture_id;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return code;
-}
-
-/* Nothing was captured, so there is no graph to give. */
-unsigned cuStreamEndCapture(struct CUstream_st *stream, struct CUgraph_st **graph)
-{
-    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
-    struct CUstream_st *found;
-
-    if (code != 0)
-        return code;
-    pthread_mutex_lock(&fake_lock);
-    found = fake_stream_find(stream);
-    if (found == NULL || found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_NONE) {
-        code = HETCCL_CUDA_ERROR_INVALID_VALUE;
-    } else {
-        if (found->capture_status == HETCCL_CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-            code = HETCCL_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-        found->capture_status = HETCCL_CU_STREAM_CAPTURE_STATUS_NONE;
-        *graph = NULL;
-    }
-    pthread_mutex_unlock(&fake_lock);
-    return code;
 }

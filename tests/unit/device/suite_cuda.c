@@ -109,7 +109,7 @@ static void open_in_context(struct suite *suite, const struct driver *driver, in
     memcpy(config.cuda_lib, suite->library, bytes < sizeof(config.cuda_lib) ? bytes : 0);
     suite_check(suite, driver->retain(&context, ordinal) == 0 && driver->set_current(context) == 0,
                 "context");
-    suite_expect_ok(suite, hetccl_device_cuda_open(&config, &device), "open");
+    suite_expect_ok(suite, hetccl_device_cuda_open(&config, HETCCL_DEVICE_OF_THREAD, &device), "open");
     suite_check(suite, device->ordinal == ordinal, "ordinal %d, wanted %d", device->ordinal, ordinal);
     use_device(suite); /* the device of the suite, in another one's context */
     suite->device = device;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Three kernels as PTX; fake_kernels.c has them as functions for the fake driver. */
+/* Three kernels as PTX; suite_fake_kernels.c has them as functions for the fake driver. */
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -44,10 +44,11 @@ void suite_register_kernels(const char *library)
 {
     void *driver = dlopen(library[0] != '\0' ? library : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *hook = driver != NULL ? dlsym(driver, "fake_cuda_register") : NULL;
+    const char *libraries = getenv("FAKE_CUDA_KERNELS");
     fake_cuda_register_function *enter;
 
-    /* Where a library of kernels is named the driver loads it by itself. */
-    if (hook == NULL || getenv("FAKE_CUDA_KERNELS") != NULL)
+    /* Where a library of them is named the driver loads it by itself. */
+    if (hook == NULL || (libraries != NULL && strstr(libraries, "suite_kernels") != NULL))
         return;
     memcpy(&enter, &hook, sizeof(enter));
     enter(fake_cuda_kernels);

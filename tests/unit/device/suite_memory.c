@@ -20,6 +20,7 @@ static void case_identity(struct suite *suite)
     suite_check(suite, (device->block_threads > 0) == suite->is_gpu, "block_threads %u",
                 device->block_threads);
     suite_check(suite, device->has_modules == suite->is_gpu, "has_modules");
+    suite_check(suite, suite->is_gpu || !device->is_shared, "is_shared");
     suite_check(suite, suite->ops->error_name(suite->device, 1) != NULL, "error_name");
     suite_check(suite, suite->ops->error_name(suite->device, -77) != NULL, "error_name of no code");
 }

@@ -42,7 +42,7 @@ static struct hetccl_device *open_device(void)
 {
     struct hetccl_device *device = NULL;
 
-    assert_int_equal(hetccl_device_cuda_open(&config, &device), HETCCL_OK);
+    assert_int_equal(hetccl_device_cuda_open(&config, HETCCL_DEVICE_OF_THREAD, &device), HETCCL_OK);
     return device;
 }
 
@@ -85,11 +85,11 @@ static void test_no_library(void **state)
     struct hetccl_device *device = NULL;
 
     (void)snprintf(other.cuda_lib, sizeof(other.cuda_lib), "/nowhere/libcuda.so.1");
-    assert_int_equal(hetccl_device_cuda_open(&other, &device), HETCCL_ERR_USAGE);
+    assert_int_equal(hetccl_device_cuda_open(&other, HETCCL_DEVICE_OF_THREAD, &device), HETCCL_ERR_USAGE);
     assert_text("/nowhere/libcuda.so.1");
     assert_text("HETCCL_CUDA_LIB");
     (void)snprintf(other.cuda_lib, sizeof(other.cuda_lib), "libcuda.so.1");
-    assert_int_equal(hetccl_device_cuda_open(&other, &device), HETCCL_ERR_USAGE);
+    assert_int_equal(hetccl_device_cuda_open(&other, HETCCL_DEVICE_OF_THREAD, &device), HETCCL_ERR_USAGE);
     assert_text("absolute path");
     assert_null(device);
 }
@@ -105,7 +105,7 @@ static void test_not_a_driver(void **state)
     assert_int_not_equal(dladdr(dlsym(RTLD_DEFAULT, "getenv"), &info), 0);
     assert_non_null(realpath(info.dli_fname, path));
     memcpy(other.cuda_lib, path, sizeof(path));
-    assert_int_equal(hetccl_device_cuda_open(&other, &device), HETCCL_ERR_USAGE);
+    assert_int_equal(hetccl_device_cuda_open(&other, HETCCL_DEVICE_OF_THREAD, &device), HETCCL_ERR_USAGE);
     assert_text(path);
     assert_text("has no function cu");
     assert_null(device);
@@ -116,19 +116,21 @@ static void test_no_gpu(void **state)
     struct hetccl_device *device = NULL;
 
     assert_int_equal(setenv("FAKE_CUDA_DEVICES", "0", 1), 0);
-    assert_int_equal(hetccl_device_cuda_open(&config, &device), HETCCL_ERR_USAGE);
+    assert_int_equal(hetccl_device_cuda_open(&config, HETCCL_DEVICE_OF_THREAD, &device), HETCCL_ERR_USAGE);
     assert_text("cuInit gave CUDA_ERROR_NO_DEVICE (100)");
     assert_text("CUDA_VISIBLE_DEVICES");
     assert_int_equal(unsetenv("FAKE_CUDA_DEVICES"), 0);
     assert_null(device);
 }
 
-/* Each call of opening fails in turn, and each allocation: nothing is left, and the code is named. */
+/* Each call of opening fails in turn, and each allocation: nothing is left, and the code is named. That older
+ * drivers don't know of MPS is no failure. */
 static void test_open_fails(void **state)
 {
-    unsigned n_before = calls("*"), n_calls;
+    unsigned n_before = calls("*"), n_calls, n_tolerated = 0;
     size_t n_live = live_objects();
     struct hetccl_device *device = open_device();
+    enum hetccl_status status;
 
     n_calls = calls("*") - n_before;
     device->ops->close(device);
@@ -137,15 +139,24 @@ static void test_open_fails(void **state)
     /* The last two put the thread's state back; there is no more to be done when that fails. */
     for (unsigned k = 1; k <= n_calls - 2; k++) {
         script("*", k, HETCCL_CUDA_ERROR_UNKNOWN);
-        assert_int_equal(hetccl_device_cuda_open(&config, &device), HETCCL_ERR_DEVICE);
+        status = hetccl_device_cuda_open(&config, HETCCL_DEVICE_OF_THREAD, &device);
+        if (status == HETCCL_OK) {
+            script("*", 0, 0);
+            n_tolerated++;
+            device->ops->close(device);
+            device = NULL;
+            continue;
+        }
+        assert_int_equal(status, HETCCL_ERR_DEVICE);
         assert_text("gave CUDA_ERROR_UNKNOWN (999)");
         assert_text("device cuda 0");
         script("*", 0, 0);
         assert_null(device);
         assert_int_equal(live_objects(), n_live);
     }
+    assert_int_equal(n_tolerated, 1);
     hetccl_fault_arm(HETCCL_FAULT_ALLOC, 1);
-    assert_int_equal(hetccl_device_cuda_open(&config, &device), HETCCL_ERR_SYSTEM);
+    assert_int_equal(hetccl_device_cuda_open(&config, HETCCL_DEVICE_OF_THREAD, &device), HETCCL_ERR_SYSTEM);
     hetccl_fault_arm(HETCCL_FAULT_ALLOC, 0);
     assert_null(device);
 }
@@ -503,25 +514,6 @@ static void test_memory_runs_out(void **state)
     device->ops->close(device);
 }
 
-/* Reductions come with the kernels; until then they are refused, not wrong. */
-static void test_no_reductions_yet(void **state)
-{
-    struct scene scene;
-    const struct hetccl_device_ops *ops;
-    struct hetccl_reduce reduce = {.n_srcs = 1};
-
-    open_scene(&scene);
-    ops = scene.device->ops;
-    assert_int_equal(ops->reduce(scene.device, scene.stream, &reduce), HETCCL_ERR_USAGE);
-    assert_text("device cuda 0 (sm_90) has no reduction kernels");
-    assert_int_equal(ops->average_widen(scene.device, scene.stream, NULL, NULL, 0, HETCCL_INT8, 2),
-                     HETCCL_ERR_USAGE);
-    assert_int_equal(ops->average_narrow(scene.device, scene.stream, NULL, NULL, 0, HETCCL_INT8, 2),
-                     HETCCL_ERR_USAGE);
-    assert_text("averaging");
-    close_scene(&scene);
-}
-
 /* Must be last: a kernel's failure stays with the context. */
 static void test_kernel_fails(void **state)
 {
@@ -555,7 +547,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_open_fails),         cmocka_unit_test(test_each_function_fails),
         cmocka_unit_test(test_codes_and_hints),    cmocka_unit_test(test_destructors_fail),
         cmocka_unit_test(test_wrong_memory),       cmocka_unit_test(test_memory_runs_out),
-        cmocka_unit_test(test_no_reductions_yet),  cmocka_unit_test(test_kernel_fails),
+        cmocka_unit_test(test_kernel_fails),
     };
     void *driver = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
 

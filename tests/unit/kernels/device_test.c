@@ -10,12 +10,30 @@
 #include <string.h>
 
 #include "kernels/device/entries.h"
+#include "kernels/device/sync.h"
 #include "reference.h"
 
 /* The sources of the GPU kernels, compiled for the host and run thread after thread, against the host's
  * kernels. */
 
 _Thread_local struct hetccl_grid_position hetccl_grid_position;
+
+/* One thread after the other can't meet: what needs that is run by the fake driver only. */
+void hetccl_block_barrier(void)
+{
+    fail_msg("a barrier");
+}
+
+void hetccl_kernel_yield(void)
+{
+    fail_msg("a wait");
+}
+
+uint32_t hetccl_block_broadcast(uint32_t value)
+{
+    fail_msg("a broadcast");
+    return value;
+}
 
 typedef void reduce_kernel(struct hetccl_reduce_args args);
 

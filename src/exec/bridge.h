@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HETCCL_EXEC_BRIDGE_H
+#define HETCCL_EXEC_BRIDGE_H
+
+/*
+ * What a communicator on an asynchronous device keeps for its launches: the word that ends them, the order of
+ * its streams, and memory that launches may still read. Owned by the communicator.
+ *
+ * Launches of one communicator run one after the other, on whatever streams they were enqueued. Threads: one
+ * at a time, but for those functions that say otherwise.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "device/device.h"
+#include "kernels/device/program.h"
+
+/* Memory that a launch reads: on the device, or pinned on the host. */
+struct hetccl_blob {
+    struct hetccl_blob *next;
+    enum hetccl_memory_kind kind;
+    void *memory;  /* as it was allocated */
+    void *address; /* by which the device reaches it */
+    size_t bytes;
+    uint64_t last_launch;  /* number of the last launch that reads it */
+    bool is_used, is_kept; /* kept: a captured launch reads it, now and again */
+};
+
+struct hetccl_bridge {
+    struct hetccl_device *device;
+    uint32_t max_blocks;
+    size_t slot_bytes;
+    struct hetccl_bridge_control *control, *control_address; /* the latter by the device */
+    struct hetccl_event event, capture_event, join_event;
+    struct hetccl_stream last_stream;
+    uint64_t last_capture; /* 0: the last launch was not captured */
+    bool is_capturing;     /* between enter and leave */
+    bool has_launched;
+    uint64_t n_launches;         /* calls that have entered */
+    _Atomic uint64_t n_recorded; /* those of them, not captured, that `event` stands behind */
+    _Atomic uint64_t n_done;     /* known to be done */
+    struct hetccl_blob *blobs;
+    struct hetccl_kernel kernel;
+};
+
+/*
+ * hetccl_bridge_create
+ *
+ * n_sharing [in] ranks whose launches may run on the same device at the same time, this one included: they
+ *                share its multiprocessors
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_create(struct hetccl_device *device, uint32_t n_sharing,
+                                                         size_t slot_bytes, struct hetccl_bridge **out);
+
+/* Stops what still runs and waits for it, at most 2 s: then memory that a launch may read is left alone.
+ * Takes NULL. True when everything was given back. */
+bool hetccl_bridge_destroy(struct hetccl_bridge *bridge);
+
+/* All launches end as soon as they wait for anything; later ones too. Any thread, any time. */
+void hetccl_bridge_stop(struct hetccl_bridge *bridge);
+
+/* A launch saw a piece of another call: the ranks' calls differ. */
+bool hetccl_bridge_has_mismatch(const struct hetccl_bridge *bridge);
+
+/* Whether all launches that weren't captured are done. HETCCL_OK, HETCCL_AGAIN, or the device's error. Any
+ * thread. */
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge);
+
+/* A number that grows as calls are enqueued. Any thread. */
+uint64_t hetccl_bridge_count(const struct hetccl_bridge *bridge);
+
+/*
+ * hetccl_bridge_enter, hetccl_bridge_leave -- around what a call enqueues on a stream: it comes after
+ * everything the communicator enqueued before. HETCCL_ERR_USAGE for a stream whose capture has failed.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_enter(struct hetccl_bridge *bridge,
+                                                        struct hetccl_stream stream);
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_leave(struct hetccl_bridge *bridge,
+                                                        struct hetccl_stream stream);
+
+/* Later work of `to` comes after all work of `from` so far. */
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge,
+                                                       struct hetccl_stream from, struct hetccl_stream to);
+
+/* Memory of at least `bytes` that no launch reads any more. Given back by hetccl_bridge_drop(), at any time.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge,
+                                                       enum hetccl_memory_kind kind, size_t bytes,
+                                                       struct hetccl_blob **out);
+void hetccl_bridge_drop(struct hetccl_bridge *bridge, struct hetccl_blob *blob);
+
+/* Between enter and leave: what is enqueued now reads the blob. */
+void hetccl_bridge_use(struct hetccl_bridge *bridge, struct hetccl_blob *blob);
+
+/* Copies host memory into a blob; what was enqueued before doesn't matter. Blocks for the copy alone. */
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_fill(struct hetccl_bridge *bridge, struct hetccl_blob *blob,
+                                                       const void *memory, size_t bytes);
+
+#endif
