@@ -397,9 +397,9 @@ HETCCL_KERNEL_INLINE uint32_t may_send(const struct state *s, const struct hetcc
     for (uint32_t polls = 0; polls < POLLS_BETWEEN_STOPS; polls++) {
         if (are_deps_done(s, op) && flag_load_acquire(slot_word(&lane->ring, op->first_piece + piece)) == 0)
             return GO;
+        kernel_pause();
         if (s->args->n_send_lanes > s->args->n_send_blocks)
             break;
-        kernel_pause();
     }
     return is_stopped(s) ? STOP : NOT_YET;
 }
