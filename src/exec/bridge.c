@@ -159,14 +159,14 @@ enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge)
     if (status != HETCCL_OK)
         return status;
     if (!has_ended(bridge, atomic_load(&bridge->last_number)) ||
-        load_word(&bridge->control->n_started) != load_word(&bridge->control->n_ended))
+        (int32_t)(load_word(&bridge->control->n_waiting) - load_word(&bridge->control->n_ended)) > 0)
         return HETCCL_AGAIN;
     return HETCCL_OK;
 }
 
 uint64_t hetccl_bridge_count(const struct hetccl_bridge *bridge)
 {
-    return (uint64_t)load_word(&bridge->control->n_started) << 32 | atomic_load(&bridge->last_number);
+    return (uint64_t)load_word(&bridge->control->n_ended) << 32 | atomic_load(&bridge->last_number);
 }
 
 /* ---- the order of streams ---- */

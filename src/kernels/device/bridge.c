@@ -35,10 +35,13 @@ struct state {
     struct hetccl_scale scale, one;
     uint32_t n_ops, n_local, n_send_lanes, n_local_blocks, n_send_blocks, lane_blocks;
     uint32_t tag, red, type, element_bytes;
+    uint32_t n_ended; /* launches before this one */
 };
 
+/* Asked by those who have waited for long, which the host is told: it looks after them. */
 HETCCL_KERNEL_INLINE int is_stopped(const struct state *s)
 {
+    flag_store_relaxed(&s->control->n_waiting, s->n_ended + 1);
     return flag_load_relaxed(&s->control->stop) != 0;
 }
 
@@ -421,8 +424,10 @@ HETCCL_KERNEL_INLINE void send_piece(const struct state *s, const struct hetccl_
     place->dst = slot_data(&lane->ring, number);
     work(s, place);
     block_barrier();
-    if (grid_thread() == 0)
+    if (grid_thread() == 0) {
+        flag_store_relaxed(slot_word(&lane->ring, number) + 1, (uint32_t)place->count * s->element_bytes);
         flag_store_release(slot_word(&lane->ring, number), hetccl_ring_mark(s->tag, number));
+    }
 }
 
 /* One piece of the lane if it can go now. NOT_YET also when the lane is through; *n_left counts those that
@@ -485,18 +490,10 @@ HETCCL_KERNEL_INLINE void leave(const struct state *s, struct hetccl_bridge_memo
     for (uint32_t i = 0; s->counters != 0 && i < s->n_ops; i++)
         flag_store_relaxed(&s->counters[i], 0);
     memory->n_blocks_out = 0;
-    memory->n_ended++;
+    memory->n_ended = s->n_ended + 1;
     if (number != 0)
         flag_store_relaxed(&s->control->last_ended, number);
-    flag_store_relaxed(&s->control->n_ended, memory->n_ended);
-}
-
-HETCCL_KERNEL_INLINE void enter(const struct state *s, struct hetccl_bridge_memory *memory)
-{
-    if (grid_block() != 0 || grid_thread() != 0)
-        return;
-    memory->n_started++;
-    flag_store_relaxed(&s->control->n_started, memory->n_started);
+    flag_store_relaxed(&s->control->n_ended, s->n_ended + 1);
 }
 
 HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args)
@@ -530,7 +527,7 @@ HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args)
     s.element_bytes = type_bytes((enum hetccl_type)args.type);
     if (args.scale_pointer != 0)
         s.scale.bits = element_load(args.scale_pointer, 0, s.element_bytes);
-    enter(&s, args.memory);
+    s.n_ended = args.memory->n_ended;
     if (grid_block() < s.n_local_blocks)
         run_local(&s, grid_block(), &place);
     else

@@ -10,7 +10,7 @@
  * A ring carries pieces of messages one way, from one rank to another. Piece number n of a call lies in slot
  * n mod HETCCL_RING_SLOTS. One word a slot, HETCCL_RING_WORD_STRIDE words apart, says whose turn it is: 0 the
  * sender's, who writes the slot and then what hetccl_ring_mark() gives for the piece; the receiver reads and
- * writes 0 again.
+ * writes 0 again. The word behind it holds the piece's bytes, for whoever forwards slots without a program.
  *
  * Nothing else is remembered from one call to the next: every call begins with piece 0 and leaves all slots
  * empty. So a captured launch can be replayed, and the two ends of a ring may be served by different kinds of
@@ -91,16 +91,17 @@ struct hetccl_bridge_control {
     uint32_t error; /* 1: a lane brought a piece of another call */
     uint32_t lane, seen, expected;
     uint32_t reserved[11];
-    uint32_t n_started, n_ended; /* launches, replayed ones too; wrap around */
-    uint32_t last_ended;         /* the number of the last launch that ended and had one */
+    uint32_t n_ended;    /* launches, replayed ones too; wraps around */
+    uint32_t n_waiting;  /* n_ended + 1 of the launch that was last seen waiting for long */
+    uint32_t last_ended; /* the number of the last launch that ended and had one */
     uint32_t more_reserved[13];
 };
 
 /* In device memory, of one communicator: its launches come one after the other. All 0 in the beginning. */
 struct hetccl_bridge_memory {
-    uint32_t n_started, n_ended; /* as in control, which kernels don't read */
-    uint32_t n_blocks_out;       /* of the running launch */
-    uint32_t reserved;
+    uint32_t n_ended;      /* as in control, which is far away */
+    uint32_t n_blocks_out; /* of the running launch */
+    uint32_t reserved[2];
 };
 
 /* Where the parts of a program begin; bytes from its start. */
