@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/native.h"
 #include "api/registry.h"
 
 /* The first bytes of *scalar are the element, whatever the caller's variable is: so NCCL reads it. */
@@ -111,11 +112,24 @@ static enum hetccl_status destroy(ncclRedOp_t op, ncclComm_t handle)
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                        ncclScalarResidence_t residence, ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(
+            native->api,
+            native->api->ncclRedOpCreatePreMulSum((unsigned *)op, scalar, (unsigned)datatype,
+                                                  (unsigned)residence, native->vendor),
+            "ncclRedOpCreatePreMulSum");
     return hetccl_result_of(create(op, scalar, datatype, residence, comm));
 }
 
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclRedOpDestroy((unsigned)op, native->vendor),
+                                    "ncclRedOpDestroy");
     return hetccl_result_of(destroy(op, comm));
 }
 

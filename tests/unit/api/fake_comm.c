@@ -10,10 +10,12 @@
 #include <time.h>
 
 #include "api/registry.h"
+#include "comm/native.h"
 
 enum { MAX_COMMS = 64, MAX_EVENTS = 1024, MAX_RUNS = 64, MAX_ITEMS = 64, PATIENCE_S = 5 };
 
 struct hetccl_comm {
+    struct hetccl_comm_head head; /* zero: none of these is native */
     struct hetccl_comm_options options;
     bool is_asynchronous;
     int n_ranks, rank;
@@ -569,4 +571,41 @@ const char *hetccl_comm_link_in_use(const struct hetccl_comm *comm, int peer)
 const char *hetccl_comm_host_name(const struct hetccl_comm *comm, int rank)
 {
     return "somewhere";
+}
+
+/* ---- native communicators: there are none, nor a vendor's library ---- */
+
+void hetccl_comm_bind_device(struct hetccl_comm *comm)
+{
+}
+
+const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out)
+{
+    return NULL;
+}
+
+enum hetccl_status hetccl_comm_expect_native(struct hetccl_comm *comm, const struct hetccl_ccl_api *api,
+                                             const struct hetccl_comm_head *parent,
+                                             struct ncclComm ***slot_out)
+{
+    return HETCCL_ERR_INTERNAL;
+}
+
+bool hetccl_comm_end_native(struct hetccl_comm *comm, bool is_abort, unsigned *code_out)
+{
+    return false;
+}
+
+const struct hetccl_ccl_api *hetccl_vendor_api(void)
+{
+    return NULL;
+}
+
+const struct hetccl_ccl_api *hetccl_vendor_api_loaded(void)
+{
+    return NULL;
+}
+
+void hetccl_vendor_note(const struct hetccl_ccl_api *api, unsigned code, const char *function)
+{
 }
