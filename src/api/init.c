@@ -26,6 +26,8 @@ struct init_request {
     const char *function;
     ncclComm_t *handle_out;
     int n_ranks, rank, n_ids;
+    bool has_device; /* of a device that isn't the calling thread's */
+    int device;
     const ncclUniqueId *ids;
     const ncclConfig_t *config;
 };
@@ -62,7 +64,9 @@ static enum hetccl_status init(const struct init_request *request)
     struct hetccl_job job = {.kind = HETCCL_JOB_INIT,
                              .handle_out = request->handle_out,
                              .n_ranks = request->n_ranks,
-                             .rank = request->rank};
+                             .rank = request->rank,
+                             .has_device = request->has_device,
+                             .device = request->device};
     struct hetccl_comm_options options;
     enum hetccl_status status = hetccl_pointer_check(request->handle_out, request->function, "comm");
 
@@ -146,6 +150,8 @@ static enum hetccl_status init_all(ncclComm_t *comms, int n_devices, const int *
                                              .n_ranks = n_devices,
                                              .rank = rank,
                                              .n_ids = 1,
+                                             .has_device = true,
+                                             .device = devices != NULL ? devices[rank] : rank,
                                              .ids = &id};
         /* Also remembered for the end: then nothing is started. */
         if (hetccl_group_result(init(&request)) != ncclSuccess)

@@ -41,10 +41,11 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_o
                                                       struct hetccl_comm **out);
 
 /*
- * hetccl_comm_bind_device -- the new communicator computes on the calling thread's device. Init does the same
- * for whoever hasn't, but it may run in another thread than the caller's. A failure shows in init.
+ * hetccl_comm_bind_device -- the new communicator computes on the device of that number, or, for -1, on the
+ * calling thread's. Init does the latter for whoever hasn't, but it may run in another thread than the
+ * caller's. A failure shows in init.
  */
-void hetccl_comm_bind_device(struct hetccl_comm *comm);
+void hetccl_comm_bind_device(struct hetccl_comm *comm, int ordinal);
 
 /* True for a handle made by hetccl_comm_alloc() and not destroyed; NULL and foreign pointers to readable
  * memory give false. */

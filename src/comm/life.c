@@ -110,11 +110,12 @@ bool hetccl_comm_is_valid(const struct hetccl_comm *comm)
     return magic == HETCCL_COMM_MAGIC || magic == HETCCL_COMM_NATIVE || magic == HETCCL_COMM_PENDING;
 }
 
-void hetccl_comm_bind_device(struct hetccl_comm *comm)
+_Static_assert(HETCCL_DEVICE_OF_THREAD == -1, "as comm.h says");
+
+void hetccl_comm_bind_device(struct hetccl_comm *comm, int ordinal)
 {
-    if (comm->device == NULL &&
-        hetccl_device_open(&comm->config, HETCCL_DEVICE_OF_THREAD, &comm->device) != HETCCL_OK)
-        hetccl_log(HETCCL_LOG_DEBUG, "comm", "no device in the calling thread; init will try again");
+    if (comm->device == NULL && hetccl_device_open(&comm->config, ordinal, &comm->device) != HETCCL_OK)
+        hetccl_log(HETCCL_LOG_DEBUG, "comm", "device %d: init will try again", ordinal);
 }
 
 static void free_scratch(struct hetccl_comm *comm, const struct hetccl_scratch *scratch)

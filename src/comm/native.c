@@ -140,6 +140,17 @@ static unsigned child_state(struct hetccl_comm_child *child)
     return code != HETCCL_CCL_SUCCESS ? code : state;
 }
 
+/* For what is asked of us and not of the vendor. */
+static void read_place(struct hetccl_comm *comm)
+{
+    int n_ranks = 0, rank = 0;
+
+    (void)comm->head.api->ncclCommCount(comm->head.vendor, &n_ranks);
+    (void)comm->head.api->ncclCommUserRank(comm->head.vendor, &rank);
+    comm->n_ranks = (uint32_t)n_ranks;
+    comm->rank = (uint32_t)rank;
+}
+
 const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out)
 {
     struct hetccl_comm_child *child;
@@ -152,6 +163,7 @@ const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsi
     if (child != NULL && code == HETCCL_CCL_SUCCESS) {
         comm->head.api = child->api;
         comm->head.vendor = read_slot(child);
+        read_place(comm);
         comm->child = NULL;
         hetccl_free(child);
         atomic_store(&comm->state, (int)HETCCL_OK);

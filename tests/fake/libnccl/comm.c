@@ -311,6 +311,18 @@ unsigned ncclCommInitRankConfig(struct ncclComm **comm_out, int n_ranks, struct 
 
 /* ---- the end ---- */
 
+/* Others may still be reading what this rank has set out last. */
+static void wait_for_readers(const struct ncclComm *comm)
+{
+    time_t started = time(NULL);
+
+    for (int rank = 0; rank < comm->n_ranks; rank++)
+        while (atomic_load(&comm->shared->ranks[rank].n_read) < comm->n_collectives &&
+               !fake_must_stop(comm) && atomic_load(&comm->state) == OK &&
+               time(NULL) - started <= (time_t)END_S)
+            fake_nap();
+}
+
 /* True when nothing of it runs any more. */
 static bool is_quiet_within(const struct ncclComm *comm, unsigned seconds)
 {
@@ -341,8 +353,10 @@ unsigned ncclCommDestroy(struct ncclComm *comm)
         return code;
     if (!fake_is_comm(comm))
         return fake_fail(INVALID_ARGUMENT, "ncclCommDestroy: no communicator");
-    if (is_quiet_within(comm, END_S))
+    if (is_quiet_within(comm, END_S)) {
+        wait_for_readers(comm);
         unmake(comm);
+    }
     return OK;
 }
 

@@ -68,6 +68,7 @@ struct shared {
         atomic_int has_come;
         int n_ranks, version, device;
         uint64_t gpu;
+        _Atomic uint64_t n_read; /* collectives of which it needs nothing any more */
     } ranks[MAX_RANKS];
     struct post posts[MAX_RANKS][2];
     struct box boxes[MAX_RANKS][MAX_RANKS];

@@ -62,6 +62,11 @@ static void *data_of(struct ncclComm *comm, int rank)
     return fake_unpack(&comm->shared->posts[rank][comm->n_collectives & 1].parcel);
 }
 
+static void end_reading(struct ncclComm *comm)
+{
+    atomic_store(&comm->shared->ranks[comm->rank].n_read, comm->n_collectives);
+}
+
 static bool fits_together(struct ncclComm *comm)
 {
     const struct post *first = &comm->shared->posts[0][comm->n_collectives & 1];
@@ -197,6 +202,7 @@ static void run_collective(struct operation *operation)
         fake_set_state(comm, REMOTE_ERROR);
     for (int rank = 0; rank < comm->n_ranks; rank++)
         free(inputs[rank]);
+    end_reading(comm);
 }
 
 unsigned fake_exchange(struct ncclComm *comm, const void *own, size_t bytes, void *all_out)
@@ -219,6 +225,7 @@ unsigned fake_exchange(struct ncclComm *comm, const void *own, size_t bytes, voi
                 code = REMOTE_ERROR;
             free(data);
         }
+        end_reading(comm);
     }
     end_turn(comm, ticket);
     return code;

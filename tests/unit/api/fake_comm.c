@@ -550,7 +550,7 @@ const char *hetccl_comm_host_name(const struct hetccl_comm *comm, int rank)
 
 /* ---- native communicators: there are none, nor a vendor's library ---- */
 
-void hetccl_comm_bind_device(struct hetccl_comm *comm)
+void hetccl_comm_bind_device(struct hetccl_comm *comm, int ordinal)
 {
 }
 
