@@ -16,6 +16,7 @@ enum { ABORT_MS = 2000 };
  */
 struct hetccl_comm_child {
     struct ncclComm *vendor;
+    struct hetccl_comm_child *next; /* of those given up */
     const struct hetccl_ccl_api *api;
     const struct hetccl_comm_head *parent; /* handles' memory is never given back */
     struct ncclComm *parent_vendor;
@@ -193,13 +194,21 @@ enum hetccl_status hetccl_comm_vendor_state(struct hetccl_comm *comm)
     return hetccl_ccl_status(code);
 }
 
-/* The slot stays: the vendor's library may still write to it. */
+/* The slots of children that were given up: the vendor's library may still write to them. */
+static struct hetccl_comm_child *abandoned;
+static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
+
 void hetccl_comm_drop_child(struct hetccl_comm *comm)
 {
-    if (comm->child != NULL)
-        hetccl_log(HETCCL_LOG_DEBUG, "comm",
-                   "a child that the vendor's library did not make in time is left");
+    struct hetccl_comm_child *child = comm->child;
+
+    if (child == NULL)
+        return;
     comm->child = NULL;
+    pthread_mutex_lock(&abandoned_lock);
+    child->next = abandoned;
+    abandoned = child;
+    pthread_mutex_unlock(&abandoned_lock);
 }
 
 /* ---- the end ---- */

@@ -130,7 +130,7 @@ static void remove_all(const char *root)
 
 static void the_library_path_is_searched(void **state)
 {
-    char root[] = "/tmp/hetccl-find-XXXXXX", folder[PATH_MAX], other[PATH_MAX], list[2 * PATH_MAX + 32];
+    char root[] = "/tmp/hetccl-find-XXXXXX", folder[PATH_MAX], other[PATH_MAX], list[3 * PATH_MAX];
 
     assert_non_null(mkdtemp(root));
     make_folder(other, root, "/own");
