@@ -234,6 +234,7 @@ unsigned fake_make_comm(const struct parcel *parcel, int n_ranks, int rank, cons
         free(comm);
         return fake_fail(CUDA_ERROR, "the calling thread has no current device");
     }
+    comm->context = context;
     comm->shared = map_shared(parcel);
     if (comm->shared == NULL || !list(NULL, comm)) {
         free(comm);

@@ -80,6 +80,7 @@ struct shared {
 
 struct ncclComm {
     int rank, n_ranks, device;
+    void *context; /* of the driver */
     bool is_blocking;
     struct shared *shared;
     atomic_uint state; /* code of ncclCommGetAsyncError() */

@@ -42,7 +42,8 @@ static bool is_captured(void *stream)
            status == HETCCL_CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-unsigned fake_launch(struct operation *operation)
+/* With the communicator's device current. */
+static unsigned launch(struct operation *operation)
 {
     struct ncclComm *comm = operation->comm;
     void *params[1] = {&operation};
@@ -64,4 +65,17 @@ unsigned fake_launch(struct operation *operation)
     if (operation->ticket != 0)
         atomic_fetch_sub(&comm->n_running, 1);
     return fake_fail(CUDA_ERROR, "Cuda failure %u", code);
+}
+
+/* The caller's device is left as it was, as NVIDIA's library does. */
+unsigned fake_launch(struct operation *operation)
+{
+    struct CUctx_st *popped;
+    unsigned code;
+
+    if (cuCtxPushCurrent_v2(operation->comm->context) != 0)
+        return fake_fail(CUDA_ERROR, "the communicator's device can't be made current");
+    code = launch(operation);
+    (void)cuCtxPopCurrent_v2(&popped);
+    return code;
 }
