@@ -5,15 +5,18 @@
 #include "api/native.h"
 #include "base/memory.h"
 
-/* Without a config a child is like its parent. */
+/* Without a config a child is like its parent. Its device is the parent's in any case. */
 static enum hetccl_status read_options(const struct hetccl_comm *parent, const ncclConfig_t *config,
                                        struct hetccl_comm_options *out)
 {
     enum hetccl_status status = hetccl_options_read(config, hetccl_dialect, out);
 
-    if (status == HETCCL_OK && config == NULL)
+    if (status != HETCCL_OK)
+        return status;
+    if (config == NULL)
         out->is_blocking = hetccl_comm_is_blocking(parent);
-    return status;
+    out->device = hetccl_comm_device(parent);
+    return HETCCL_OK;
 }
 
 /* Makes the handle of the child and hands the job over. */

@@ -190,9 +190,7 @@ enum hetccl_status hetccl_group_submit_call(struct hetccl_comm *comm, const stru
     if (!hetccl_comm_is_blocking(comm))
         return launch_call(comm, call, bias);
     status = hetccl_comm_run(&(struct hetccl_comm_item){.comm = comm, .call = *call}, 1);
-    if (status == HETCCL_OK)
-        hetccl_bias_apply(call, bias);
-    return status;
+    return status == HETCCL_OK ? hetccl_bias_apply(comm, call, bias) : status;
 }
 
 static bool is_ending(const struct hetccl_job *job)

@@ -26,11 +26,12 @@ struct init_request {
     const char *function;
     ncclComm_t *handle_out;
     int n_ranks, rank, n_ids;
-    bool has_device; /* of a device that isn't the calling thread's */
-    int device;
     const ncclUniqueId *ids;
     const ncclConfig_t *config;
+    int device; /* a GPU by its number, or OF_THREAD */
 };
+
+enum { OF_THREAD = -1 };
 
 static enum hetccl_status check_request(const struct init_request *request)
 {
@@ -64,9 +65,7 @@ static enum hetccl_status init(const struct init_request *request)
     struct hetccl_job job = {.kind = HETCCL_JOB_INIT,
                              .handle_out = request->handle_out,
                              .n_ranks = request->n_ranks,
-                             .rank = request->rank,
-                             .has_device = request->has_device,
-                             .device = request->device};
+                             .rank = request->rank};
     struct hetccl_comm_options options;
     enum hetccl_status status = hetccl_pointer_check(request->handle_out, request->function, "comm");
 
@@ -80,6 +79,7 @@ static enum hetccl_status init(const struct init_request *request)
         status = copy_ids(request, &job);
     if (status != HETCCL_OK)
         return status;
+    options.device = request->device;
     status = hetccl_job_make_comm(&job, &options);
     if (status != HETCCL_OK) {
         hetccl_job_fini(&job);
@@ -150,9 +150,8 @@ static enum hetccl_status init_all(ncclComm_t *comms, int n_devices, const int *
                                              .n_ranks = n_devices,
                                              .rank = rank,
                                              .n_ids = 1,
-                                             .has_device = true,
-                                             .device = devices != NULL ? devices[rank] : rank,
-                                             .ids = &id};
+                                             .ids = &id,
+                                             .device = devices != NULL ? devices[rank] : rank};
         /* Also remembered for the end: then nothing is started. */
         if (hetccl_group_result(init(&request)) != ncclSuccess)
             break;
@@ -172,7 +171,8 @@ ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId
                                          .n_ranks = nranks,
                                          .rank = rank,
                                          .n_ids = 1,
-                                         .ids = &commId};
+                                         .ids = &commId,
+                                         .device = OF_THREAD};
 
     return hetccl_group_result(init(&request));
 }
@@ -186,7 +186,8 @@ ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
                                          .rank = rank,
                                          .n_ids = 1,
                                          .ids = &commId,
-                                         .config = config};
+                                         .config = config,
+                                         .device = OF_THREAD};
 
     return hetccl_group_result(init(&request));
 }
@@ -200,7 +201,8 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myra
                                          .rank = myrank,
                                          .n_ids = nId,
                                          .ids = commIds,
-                                         .config = config};
+                                         .config = config,
+                                         .device = OF_THREAD};
 
     return hetccl_group_result(init(&request));
 }

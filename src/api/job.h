@@ -22,11 +22,9 @@ struct hetccl_job {
     struct hetccl_comm *parent; /* SPLIT, SHRINK */
     ncclComm_t *handle_out;     /* INIT, SPLIT, SHRINK: where the caller keeps the new handle */
     int n_ranks, rank;          /* INIT */
-    bool has_device;            /* INIT: on device, whatever the calling thread's is */
-    int device;
-    int color, key;   /* SPLIT */
-    bool is_aborting; /* SHRINK: end the parent's calls first */
-    void *list;       /* INIT: n_list ids, SHRINK: n_list excluded ranks; owned by the job */
+    int color, key;             /* SPLIT */
+    bool is_aborting;           /* SHRINK: end the parent's calls first */
+    void *list;                 /* INIT: n_list ids, SHRINK: n_list excluded ranks; owned by the job */
     size_t n_list;
     enum hetccl_status status; /* once it has run */
     bool has_run;

@@ -41,7 +41,9 @@ static enum hetccl_status resolve_made(const char *function, struct hetccl_comm 
         return hetccl_fail(HETCCL_ERR_ARG, "%s: operator %d was made for %s, the call's type is %s", function,
                            (int)handle, hetccl_type_name(made.type), hetccl_type_name(type));
     *out = (struct hetccl_comm_op){.red = HETCCL_SUM, .has_scale = true, .scale = made.scale};
-    if (made.device_scalar != NULL)
+    if (made.device_scalar != NULL && hetccl_comm_is_asynchronous(comm))
+        out->scale_pointer = made.device_scalar;
+    else if (made.device_scalar != NULL)
         out->scale = read_scalar(made.device_scalar, type);
     return HETCCL_OK;
 }

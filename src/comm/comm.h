@@ -30,6 +30,7 @@ struct hetccl_comm;
 struct hetccl_comm_options {
     bool is_blocking;
     char name[64]; /* commName, for logs; "" for none */
+    int device;    /* a GPU by its runtime's number; -1: the one of the thread that binds it */
     struct hetccl_ccl_config vendor;
 };
 
@@ -41,11 +42,11 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_o
                                                       struct hetccl_comm **out);
 
 /*
- * hetccl_comm_bind_device -- the new communicator computes on the device of that number, or, for -1, on the
- * calling thread's. Init does the latter for whoever hasn't, but it may run in another thread than the
+ * hetccl_comm_bind_device -- the new communicator computes on the device that its options name, or the
+ * calling thread's. Init does the same for whoever hasn't, but it may run in another thread than the
  * caller's. A failure shows in init.
  */
-void hetccl_comm_bind_device(struct hetccl_comm *comm, int ordinal);
+void hetccl_comm_bind_device(struct hetccl_comm *comm);
 
 /* True for a handle made by hetccl_comm_alloc() and not destroyed; NULL and foreign pointers to readable
  * memory give false. */
@@ -113,7 +114,8 @@ int hetccl_comm_rank(const struct hetccl_comm *comm);
 int hetccl_comm_n_ranks(const struct hetccl_comm *comm);
 int hetccl_comm_device(const struct hetccl_comm *comm);
 const char *
-hetccl_comm_device_name(const struct hetccl_comm *comm); /* "host", "cuda", "hip"; "" before init */
+hetccl_comm_device_name(const struct hetccl_comm *comm); /* "host", "cuda", "hip"; "" when it has none */
+bool hetccl_comm_is_asynchronous(const struct hetccl_comm *comm); /* calls only enqueue work on streams */
 bool hetccl_comm_is_blocking(const struct hetccl_comm *comm);
 
 /* An operator of a call: built in, or made by ncclRedOpCreatePreMulSum. Values are captured when the call is
@@ -123,6 +125,9 @@ struct hetccl_comm_op {
     bool is_average;
     bool has_scale;            /* PreMulSum */
     struct hetccl_scale scale; /* has_scale: element bits */
+    /* has_scale, on an asynchronous device: NULL, or where the element lies in memory that the device reads
+     * when the call's work runs; scale is not used then. */
+    const void *scale_pointer;
 };
 
 /* One API call. For SEND/RECV coll is HETCCL_P2P and root the peer. */
@@ -164,13 +169,27 @@ struct hetccl_comm_item {
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_run(const struct hetccl_comm_item *items, size_t n_items);
 
+/*
+ * hetccl_comm_apply_bias -- recv = red(recv, bias), element by element, behind a call that has been run.
+ *
+ * call  [in] an ALLREDUCE; bias holds count elements of its type
+ *
+ * On the call's stream on an asynchronous device, else done on return. Errors: the device's.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_apply_bias(struct hetccl_comm *comm,
+                                                           const struct hetccl_call *call, const void *bias,
+                                                           enum hetccl_red red);
+
 /* ncclCommRegister: remembers a range (used by links that need registration). *handle_out is never NULL on
  * success. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_register(struct hetccl_comm *comm, void *buffer, size_t bytes,
                                                          void **handle_out);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_deregister(struct hetccl_comm *comm, void *handle);
 
-/* Memory for ncclMemAlloc: page aligned, of the device kind that the configuration asks for. */
+/*
+ * Memory for ncclMemAlloc, of the device kind that the configuration asks for and, on a GPU, of the calling
+ * thread's GPU; at least 256-byte aligned. mem_free also takes memory that the device's runtime allocated.
+ */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_mem_alloc(size_t bytes, void **out);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_mem_free(void *memory);
 

@@ -10,14 +10,18 @@
  *   join.c       host trial, topology, agreement on it, engine
  *   split.c      split and shrink
  *   links.c      links made at first use
+<<<<<<< HEAD
+=======
  *   native.c     communicators that are the vendor library's own
+>>>>>>> ccl
  *   rings.c      the same for asynchronous devices
  *   watch.c      a thread that watches what runs on one
  *   cache.c      plans and their workspaces
  *   call.c       checks, one collective
  *   session.c    groups of calls, waiting
  *   agreement.c  do all ranks make the same calls?
- *   query.c      what it says of itself; memory
+ *   query.c      what it says of itself
+ *   memory.c     registrations, memory that belongs to no call, biases
  *
  * Locking: `lock` guards the failure text only, `calls_lock` the identities of calls, which the watching
  * thread reads too. Everything else belongs to the one thread that is inside; `state`, the flags and the

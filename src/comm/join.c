@@ -414,7 +414,7 @@ enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)
     uint8_t *results = NULL;
     enum hetccl_status status =
         comm->device != NULL ? HETCCL_OK
-                             : hetccl_device_open(&comm->config, HETCCL_DEVICE_OF_THREAD, &comm->device);
+                             : hetccl_device_open(&comm->config, comm->options.device, &comm->device);
 
     if (status == HETCCL_OK)
         status = hetccl_comm_exchange_facts(comm);

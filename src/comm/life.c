@@ -38,7 +38,7 @@ enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out)
 
     if (status != HETCCL_OK)
         return status;
-    *out = (struct hetccl_comm_options){.is_blocking = config.blocking};
+    *out = (struct hetccl_comm_options){.is_blocking = config.blocking, .device = HETCCL_DEVICE_OF_THREAD};
     return HETCCL_OK;
 }
 
@@ -110,12 +110,11 @@ bool hetccl_comm_is_valid(const struct hetccl_comm *comm)
     return magic == HETCCL_COMM_MAGIC || magic == HETCCL_COMM_NATIVE || magic == HETCCL_COMM_PENDING;
 }
 
-_Static_assert(HETCCL_DEVICE_OF_THREAD == -1, "as comm.h says");
-
-void hetccl_comm_bind_device(struct hetccl_comm *comm, int ordinal)
+void hetccl_comm_bind_device(struct hetccl_comm *comm)
 {
-    if (comm->device == NULL && hetccl_device_open(&comm->config, ordinal, &comm->device) != HETCCL_OK)
-        hetccl_log(HETCCL_LOG_DEBUG, "comm", "device %d: init will try again", ordinal);
+    if (comm->device == NULL &&
+        hetccl_device_open(&comm->config, comm->options.device, &comm->device) != HETCCL_OK)
+        hetccl_log(HETCCL_LOG_DEBUG, "comm", "no device in the calling thread; init will try again");
 }
 
 static void free_scratch(struct hetccl_comm *comm, const struct hetccl_scratch *scratch)

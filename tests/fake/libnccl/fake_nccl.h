@@ -3,7 +3,7 @@
 #define TESTS_FAKE_NCCL_H
 
 /*
- * A libnccl.so.2 for the fake libcuda.so.1: what a test may do with it beyond the NCCL API. Found by dlsym on
+ * An NCCL for the fake libcuda.so.1: what a test may do with it beyond the NCCL API. Found by dlsym on
  * the library, or set in the environment:
  *
  *   FAKE_NCCL_VERSION=22807   what ncclGetVersion() says, and what all ranks must have in common

@@ -18,6 +18,7 @@ struct hetccl_comm {
     struct hetccl_comm_head head; /* zero: none of these is native */
     struct hetccl_comm *next_ended;
     struct hetccl_comm_options options;
+    bool is_asynchronous;
     int n_ranks, rank;
     enum hetccl_status state;
     bool is_aborted, is_finalized, is_revoked;
@@ -180,6 +181,11 @@ void fake_set_state(struct hetccl_comm *comm, enum hetccl_status state)
     pthread_mutex_unlock(&lock);
 }
 
+void fake_set_asynchronous(struct hetccl_comm *comm)
+{
+    comm->is_asynchronous = true;
+}
+
 void fake_set_topo(struct hetccl_comm *comm, const struct hetccl_topo *topo)
 {
     comm->topo = topo;
@@ -214,7 +220,7 @@ enum hetccl_status hetccl_unique_id_create(const struct hetccl_config *config,
 
 enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out)
 {
-    *out = (struct hetccl_comm_options){.is_blocking = default_blocking};
+    *out = (struct hetccl_comm_options){.is_blocking = default_blocking, .device = -1};
     return HETCCL_OK;
 }
 
@@ -453,6 +459,25 @@ const char *hetccl_comm_device_name(const struct hetccl_comm *comm)
     return "host";
 }
 
+bool hetccl_comm_is_asynchronous(const struct hetccl_comm *comm)
+{
+    return comm->is_asynchronous;
+}
+
+enum hetccl_status hetccl_comm_apply_bias(struct hetccl_comm *comm, const struct hetccl_call *call,
+                                          const void *bias, enum hetccl_red red)
+{
+    const void *inputs[2] = {call->recv, bias};
+    enum hetccl_status status;
+
+    pthread_mutex_lock(&lock);
+    status = scripted("bias");
+    pthread_mutex_unlock(&lock);
+    if (status == HETCCL_OK)
+        hetccl_kernel_reduce(call->recv, inputs, NULL, 2, call->count, call->type, red);
+    return status;
+}
+
 bool hetccl_comm_is_blocking(const struct hetccl_comm *comm)
 {
     return comm->options.is_blocking;
@@ -555,7 +580,7 @@ const char *hetccl_comm_host_name(const struct hetccl_comm *comm, int rank)
 
 /* ---- native communicators: there are none, nor a vendor's library ---- */
 
-void hetccl_comm_bind_device(struct hetccl_comm *comm, int ordinal)
+void hetccl_comm_bind_device(struct hetccl_comm *comm)
 {
 }
 
