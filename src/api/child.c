@@ -2,17 +2,21 @@
 #include <string.h>
 
 #include "api/group.h"
+#include "api/native.h"
 #include "base/memory.h"
 
-/* Without a config a child is like its parent. */
+/* Without a config a child is like its parent. Its device is the parent's in any case. */
 static enum hetccl_status read_options(const struct hetccl_comm *parent, const ncclConfig_t *config,
                                        struct hetccl_comm_options *out)
 {
     enum hetccl_status status = hetccl_options_read(config, hetccl_dialect, out);
 
-    if (status == HETCCL_OK && config == NULL)
+    if (status != HETCCL_OK)
+        return status;
+    if (config == NULL)
         out->is_blocking = hetccl_comm_is_blocking(parent);
-    return status;
+    out->device = hetccl_comm_device(parent);
+    return HETCCL_OK;
 }
 
 /* Makes the handle of the child and hands the job over. */
@@ -123,27 +127,138 @@ static enum hetccl_status refuse_growth(ncclComm_t handle, const char *function)
     return status;
 }
 
+/* ---- children of native communicators, which the vendor's library makes ---- */
+
+/* A rank without a colour takes part and gets nothing; the vendor's library says so by NULL, in its own time.
+ */
+static ncclResult_t split_off(const struct hetccl_comm_head *native, int key, ncclComm_t *child_out,
+                              ncclConfig_t *config)
+{
+    static struct ncclComm *nobody;
+
+    if (child_out != NULL)
+        *child_out = NULL;
+    return hetccl_native_result(
+        native->api, native->api->ncclCommSplit(native->vendor, NCCL_SPLIT_NOCOLOR, key, &nobody, config),
+        "ncclCommSplit");
+}
+
+static ncclResult_t split_native(const struct hetccl_comm_head *native, int color, int key,
+                                 ncclComm_t *child_out, ncclConfig_t *config)
+{
+    struct hetccl_native_child child = {
+        .function = "ncclCommSplit", .api = native->api, .handle_out = child_out};
+    enum hetccl_status status;
+
+    if (color == NCCL_SPLIT_NOCOLOR)
+        return split_off(native, key, child_out, config);
+    status = hetccl_native_child_begin(&child, native, config);
+    if (status != HETCCL_OK)
+        return hetccl_group_result(status);
+    return hetccl_native_child_end(
+        &child, native->api->ncclCommSplit(native->vendor, color, key, child.slot, config));
+}
+
+struct shrink_request {
+    int *excluded;
+    int n_excluded, flags;
+    ncclConfig_t *config;
+};
+
+static ncclResult_t shrink_native(const struct hetccl_comm_head *native, const struct shrink_request *request,
+                                  ncclComm_t *child_out)
+{
+    struct hetccl_native_child child = {
+        .function = "ncclCommShrink", .api = native->api, .handle_out = child_out};
+    enum hetccl_status status;
+
+    if (native->api->ncclCommShrink == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommShrink");
+    status = hetccl_native_child_begin(&child, native, request->config);
+    if (status != HETCCL_OK)
+        return hetccl_group_result(status);
+    return hetccl_native_child_end(&child, native->api->ncclCommShrink(native->vendor, request->excluded,
+                                                                       request->n_excluded, child.slot,
+                                                                       request->config, request->flags));
+}
+
+struct grow_request {
+    int n_ranks, rank;
+    const ncclUniqueId *id;
+    ncclConfig_t *config;
+};
+
+/* native NULL: the caller is a new rank. */
+static ncclResult_t grow_native(const struct hetccl_ccl_api *api, const struct hetccl_comm_head *native,
+                                const struct grow_request *request, ncclComm_t *child_out)
+{
+    struct hetccl_native_child child = {.function = "ncclCommGrow", .api = api, .handle_out = child_out};
+    struct ncclComm *vendor = native != NULL ? native->vendor : NULL;
+    enum hetccl_status status;
+
+    if (api->ncclCommGrow == NULL)
+        return hetccl_native_lacks(api, "ncclCommGrow");
+    status = hetccl_native_child_begin(&child, native, request->config);
+    if (status != HETCCL_OK)
+        return hetccl_group_result(status);
+    return hetccl_native_child_end(&child, api->ncclCommGrow(vendor, request->n_ranks, request->id,
+                                                             request->rank, child.slot, request->config));
+}
+
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return split_native(native, color, key, newcomm, config);
     return hetccl_group_result(split(comm, color, key, newcomm, config));
 }
 
 ncclResult_t pncclCommShrink(ncclComm_t comm, int *excludeRanksList, int excludeRanksCount,
                              ncclComm_t *newcomm, ncclConfig_t *config, int shrinkFlags)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return shrink_native(native,
+                             &(struct shrink_request){.excluded = excludeRanksList,
+                                                      .n_excluded = excludeRanksCount,
+                                                      .flags = shrinkFlags,
+                                                      .config = config},
+                             newcomm);
     return hetccl_group_result(
         shrink(comm, excludeRanksList, excludeRanksCount, config, shrinkFlags, newcomm));
 }
 
 ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId *uniqueId)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclCommGetUniqueId == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommGetUniqueId");
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommGetUniqueId(native->vendor, uniqueId),
+                                    "ncclCommGetUniqueId");
     return hetccl_result_of(refuse_growth(comm, "ncclCommGetUniqueId"));
 }
 
-/* New ranks come without a communicator; for them only the second half of the answer is left. */
+/*
+ * New ranks come without a communicator, and with an id that the vendor's library made: only native ones
+ * grow. Where there is no vendor's library only the second half of the answer is left for them.
+ */
 ncclResult_t pncclCommGrow(ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
                            ncclComm_t *newcomm, ncclConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+    const struct hetccl_ccl_api *api = native != NULL ? native->api
+                                       : comm == NULL ? hetccl_vendor_api()
+                                                      : NULL;
+
+    if (api != NULL)
+        return grow_native(
+            api, native,
+            &(struct grow_request){.n_ranks = nRanks, .rank = rank, .id = uniqueId, .config = config},
+            newcomm);
     if (newcomm != NULL)
         *newcomm = NULL;
     if (comm != NULL)

@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/enqueue.h"
+#include "api/native.h"
 
 ncclResult_t pncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                   ncclRedOp_t op, ncclComm_t comm, hetcclStream_t stream,
                                   const ncclCollConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclAllReduceConfig == NULL)
+        return config == NULL ? pncclAllReduce(sendbuff, recvbuff, count, datatype, op, comm, stream)
+                              : hetccl_native_lacks(native->api, "ncclAllReduceConfig");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclAllReduceConfig(sendbuff, recvbuff, count,
+                                                                     (unsigned)datatype, (unsigned)op,
+                                                                     native->vendor, stream, config),
+                                    "ncclAllReduceConfig");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclAllReduce",
         .comm = comm,
@@ -20,6 +32,13 @@ ncclResult_t pncclAllReduceConfig(const void *sendbuff, void *recvbuff, size_t c
 ncclResult_t pncclAllReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                             ncclRedOp_t op, ncclComm_t comm, hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclAllReduce(sendbuff, recvbuff, count, (unsigned)datatype,
+                                                               (unsigned)op, native->vendor, stream),
+                                    "ncclAllReduce");
     return pncclAllReduceConfig(sendbuff, recvbuff, count, datatype, op, comm, stream, NULL);
 }
 
@@ -27,6 +46,17 @@ ncclResult_t pncclBroadcastConfig(const void *sendbuff, void *recvbuff, size_t c
                                   int root, ncclComm_t comm, hetcclStream_t stream,
                                   const ncclCollConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclBroadcastConfig == NULL)
+        return config == NULL ? pncclBroadcast(sendbuff, recvbuff, count, datatype, root, comm, stream)
+                              : hetccl_native_lacks(native->api, "ncclBroadcastConfig");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclBroadcastConfig(sendbuff, recvbuff, count,
+                                                                     (unsigned)datatype, root, native->vendor,
+                                                                     stream, config),
+                                    "ncclBroadcastConfig");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclBroadcast",
         .comm = comm,
@@ -44,12 +74,26 @@ ncclResult_t pncclBroadcastConfig(const void *sendbuff, void *recvbuff, size_t c
 ncclResult_t pncclBroadcast(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                             int root, ncclComm_t comm, hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclBroadcast(sendbuff, recvbuff, count, (unsigned)datatype,
+                                                               root, native->vendor, stream),
+                                    "ncclBroadcast");
     return pncclBroadcastConfig(sendbuff, recvbuff, count, datatype, root, comm, stream, NULL);
 }
 
 ncclResult_t pncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                         hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(
+            native->api,
+            native->api->ncclBcast(buff, count, (unsigned)datatype, root, native->vendor, stream),
+            "ncclBcast");
     return pncclBroadcastConfig(buff, buff, count, datatype, root, comm, stream, NULL);
 }
 
@@ -57,6 +101,17 @@ ncclResult_t pncclReduceConfig(const void *sendbuff, void *recvbuff, size_t coun
                                ncclRedOp_t op, int root, ncclComm_t comm, hetcclStream_t stream,
                                const ncclCollConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclReduceConfig == NULL)
+        return config == NULL ? pncclReduce(sendbuff, recvbuff, count, datatype, op, root, comm, stream)
+                              : hetccl_native_lacks(native->api, "ncclReduceConfig");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclReduceConfig(sendbuff, recvbuff, count,
+                                                                  (unsigned)datatype, (unsigned)op, root,
+                                                                  native->vendor, stream, config),
+                                    "ncclReduceConfig");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclReduce",
         .comm = comm,
@@ -76,6 +131,13 @@ ncclResult_t pncclReduceConfig(const void *sendbuff, void *recvbuff, size_t coun
 ncclResult_t pncclReduce(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                          ncclRedOp_t op, int root, ncclComm_t comm, hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclReduce(sendbuff, recvbuff, count, (unsigned)datatype,
+                                                            (unsigned)op, root, native->vendor, stream),
+                                    "ncclReduce");
     return pncclReduceConfig(sendbuff, recvbuff, count, datatype, op, root, comm, stream, NULL);
 }
 
@@ -83,6 +145,17 @@ ncclResult_t pncclAllGatherConfig(const void *sendbuff, void *recvbuff, size_t s
                                   ncclDataType_t datatype, ncclComm_t comm, hetcclStream_t stream,
                                   const ncclCollConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclAllGatherConfig == NULL)
+        return config == NULL ? pncclAllGather(sendbuff, recvbuff, sendcount, datatype, comm, stream)
+                              : hetccl_native_lacks(native->api, "ncclAllGatherConfig");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclAllGatherConfig(sendbuff, recvbuff, sendcount,
+                                                                     (unsigned)datatype, native->vendor,
+                                                                     stream, config),
+                                    "ncclAllGatherConfig");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclAllGather",
         .comm = comm,
@@ -99,6 +172,13 @@ ncclResult_t pncclAllGatherConfig(const void *sendbuff, void *recvbuff, size_t s
 ncclResult_t pncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
                             ncclComm_t comm, hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclAllGather(sendbuff, recvbuff, sendcount,
+                                                               (unsigned)datatype, native->vendor, stream),
+                                    "ncclAllGather");
     return pncclAllGatherConfig(sendbuff, recvbuff, sendcount, datatype, comm, stream, NULL);
 }
 
@@ -106,6 +186,17 @@ ncclResult_t pncclReduceScatterConfig(const void *sendbuff, void *recvbuff, size
                                       ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                       hetcclStream_t stream, const ncclCollConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclReduceScatterConfig == NULL)
+        return config == NULL ? pncclReduceScatter(sendbuff, recvbuff, recvcount, datatype, op, comm, stream)
+                              : hetccl_native_lacks(native->api, "ncclReduceScatterConfig");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclReduceScatterConfig(sendbuff, recvbuff, recvcount,
+                                                                         (unsigned)datatype, (unsigned)op,
+                                                                         native->vendor, stream, config),
+                                    "ncclReduceScatterConfig");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclReduceScatter",
         .comm = comm,
@@ -125,12 +216,31 @@ ncclResult_t pncclReduceScatter(const void *sendbuff, void *recvbuff, size_t rec
                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                 hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclReduceScatter(sendbuff, recvbuff, recvcount,
+                                                                   (unsigned)datatype, (unsigned)op,
+                                                                   native->vendor, stream),
+                                    "ncclReduceScatter");
     return pncclReduceScatterConfig(sendbuff, recvbuff, recvcount, datatype, op, comm, stream, NULL);
 }
 
 ncclResult_t pncclAlltoAllConfig(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                                  ncclComm_t comm, hetcclStream_t stream, const ncclCollConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclAlltoAllConfig == NULL)
+        return config == NULL ? pncclAlltoAll(sendbuff, recvbuff, count, datatype, comm, stream)
+                              : hetccl_native_lacks(native->api, "ncclAlltoAllConfig");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclAlltoAllConfig(sendbuff, recvbuff, count,
+                                                                    (unsigned)datatype, native->vendor,
+                                                                    stream, config),
+                                    "ncclAlltoAllConfig");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclAlltoAll",
         .comm = comm,
@@ -144,6 +254,15 @@ ncclResult_t pncclAlltoAllConfig(const void *sendbuff, void *recvbuff, size_t co
 ncclResult_t pncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                            ncclComm_t comm, hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclAlltoAll == NULL)
+        return hetccl_native_lacks(native->api, "ncclAlltoAll");
+    if (native != NULL)
+        return hetccl_native_result(
+            native->api,
+            native->api->ncclAlltoAll(sendbuff, recvbuff, count, (unsigned)datatype, native->vendor, stream),
+            "ncclAlltoAll");
     return pncclAlltoAllConfig(sendbuff, recvbuff, count, datatype, comm, stream, NULL);
 }
 
@@ -151,6 +270,17 @@ ncclResult_t pncclGatherConfig(const void *sendbuff, void *recvbuff, size_t coun
                                int root, ncclComm_t comm, hetcclStream_t stream,
                                const ncclCollConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclGatherConfig == NULL)
+        return config == NULL ? pncclGather(sendbuff, recvbuff, count, datatype, root, comm, stream)
+                              : hetccl_native_lacks(native->api, "ncclGatherConfig");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclGatherConfig(sendbuff, recvbuff, count,
+                                                                  (unsigned)datatype, root, native->vendor,
+                                                                  stream, config),
+                                    "ncclGatherConfig");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclGather",
         .comm = comm,
@@ -168,6 +298,15 @@ ncclResult_t pncclGatherConfig(const void *sendbuff, void *recvbuff, size_t coun
 ncclResult_t pncclGather(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                          int root, ncclComm_t comm, hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclGather == NULL)
+        return hetccl_native_lacks(native->api, "ncclGather");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclGather(sendbuff, recvbuff, count, (unsigned)datatype,
+                                                            root, native->vendor, stream),
+                                    "ncclGather");
     return pncclGatherConfig(sendbuff, recvbuff, count, datatype, root, comm, stream, NULL);
 }
 
@@ -175,6 +314,17 @@ ncclResult_t pncclScatterConfig(const void *sendbuff, void *recvbuff, size_t cou
                                 int root, ncclComm_t comm, hetcclStream_t stream,
                                 const ncclCollConfig_t *config)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclScatterConfig == NULL)
+        return config == NULL ? pncclScatter(sendbuff, recvbuff, count, datatype, root, comm, stream)
+                              : hetccl_native_lacks(native->api, "ncclScatterConfig");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclScatterConfig(sendbuff, recvbuff, count,
+                                                                   (unsigned)datatype, root, native->vendor,
+                                                                   stream, config),
+                                    "ncclScatterConfig");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclScatter",
         .comm = comm,
@@ -192,12 +342,28 @@ ncclResult_t pncclScatterConfig(const void *sendbuff, void *recvbuff, size_t cou
 ncclResult_t pncclScatter(const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
                           int root, ncclComm_t comm, hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclScatter == NULL)
+        return hetccl_native_lacks(native->api, "ncclScatter");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclScatter(sendbuff, recvbuff, count, (unsigned)datatype,
+                                                             root, native->vendor, stream),
+                                    "ncclScatter");
     return pncclScatterConfig(sendbuff, recvbuff, count, datatype, root, comm, stream, NULL);
 }
 
 ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(
+            native->api,
+            native->api->ncclSend(sendbuff, count, (unsigned)datatype, peer, native->vendor, stream),
+            "ncclSend");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclSend",
         .comm = comm,
@@ -214,6 +380,13 @@ ncclResult_t pncclSend(const void *sendbuff, size_t count, ncclDataType_t dataty
 ncclResult_t pncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                        hetcclStream_t stream)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(
+            native->api,
+            native->api->ncclRecv(recvbuff, count, (unsigned)datatype, peer, native->vendor, stream),
+            "ncclRecv");
     return hetccl_request_submit(&(struct hetccl_request){
         .function = "ncclRecv",
         .comm = comm,

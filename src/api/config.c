@@ -177,6 +177,9 @@ enum hetccl_status hetccl_options_read(const void *config, enum hetccl_dialect d
             *out = options;
         return status;
     }
+    /* For the vendor's library, should the communicator become one of its own: that reads it by its own
+     * rules. */
+    hetccl_ccl_config_copy(config, &options.vendor);
     status = copy_config(config, dialect, &copy);
     if (status == HETCCL_OK)
         status = check_members(&copy);

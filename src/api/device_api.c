@@ -3,12 +3,25 @@
 
 #include <string.h>
 
+#include "api/native.h"
 #include "base/memory.h"
 
 _Static_assert(offsetof(ncclCommProperties_t, ginType) == 36 &&
                    offsetof(ncclCommProperties_t, nLsaTeams) == 40 &&
                    offsetof(ncclCommProperties_t, railedGinType) == 48,
                "2.29.7");
+
+static const ncclTeam_t no_team = {0, 0, 0};
+
+static ncclTeam_t team_of(struct hetccl_ccl_team team)
+{
+    return (ncclTeam_t){team.n_ranks, team.rank, team.stride};
+}
+
+static struct hetccl_ccl_team vendor_team_of(ncclTeam_t team)
+{
+    return (struct hetccl_ccl_team){team.nRanks, team.rank, team.stride};
+}
 
 static ncclResult_t refuse(const char *function)
 {
@@ -48,92 +61,196 @@ static enum hetccl_status query(ncclComm_t handle, ncclCommProperties_t *propert
 
 ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t *props)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclCommQueryProperties == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommQueryProperties");
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommQueryProperties(native->vendor, props),
+                                    "ncclCommQueryProperties");
     return hetccl_result_of(query(comm, props));
 }
 
 ncclResult_t pncclDevCommCreate(ncclComm_t comm, const void *reqs, void *outDevComm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclDevCommCreate == NULL)
+        return hetccl_native_lacks(native->api, "ncclDevCommCreate");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclDevCommCreate(native->vendor, reqs, outDevComm),
+                                    "ncclDevCommCreate");
     return refuse("ncclDevCommCreate");
 }
 
 ncclResult_t pncclDevCommDestroy(ncclComm_t comm, const void *devComm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclDevCommDestroy == NULL)
+        return hetccl_native_lacks(native->api, "ncclDevCommDestroy");
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclDevCommDestroy(native->vendor, devComm),
+                                    "ncclDevCommDestroy");
     return refuse("ncclDevCommDestroy");
 }
 
 ncclResult_t pncclGetLsaMultimemDevicePointer(ncclWindow_t window, size_t offset, void **outPtr)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGetLsaMultimemDevicePointer != NULL)
+        return hetccl_native_result(api, api->ncclGetLsaMultimemDevicePointer(window, offset, outPtr),
+                                    "ncclGetLsaMultimemDevicePointer");
     return refuse("ncclGetLsaMultimemDevicePointer");
 }
 
 ncclResult_t pncclGetMultimemDevicePointer(ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem,
                                            void **outPtr)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGetMultimemDevicePointer != NULL)
+        return hetccl_native_result(api,
+                                    api->ncclGetMultimemDevicePointer(
+                                        window, offset, (struct hetccl_ccl_multimem){multimem.base}, outPtr),
+                                    "ncclGetMultimemDevicePointer");
     return refuse("ncclGetMultimemDevicePointer");
 }
 
 ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank, void **outPtr)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGetLsaDevicePointer != NULL)
+        return hetccl_native_result(api, api->ncclGetLsaDevicePointer(window, offset, lsaRank, outPtr),
+                                    "ncclGetLsaDevicePointer");
     return refuse("ncclGetLsaDevicePointer");
 }
 
 ncclResult_t pncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **outPtr)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGetPeerDevicePointer != NULL)
+        return hetccl_native_result(api, api->ncclGetPeerDevicePointer(window, offset, peer, outPtr),
+                                    "ncclGetPeerDevicePointer");
     return refuse("ncclGetPeerDevicePointer");
 }
 
 ncclResult_t pncclGetMultimemDeviceLeInfo(ncclWindow_t window, size_t offset, void *leId, size_t *leOffset)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGetMultimemDeviceLeInfo != NULL)
+        return hetccl_native_result(api, api->ncclGetMultimemDeviceLeInfo(window, offset, leId, leOffset),
+                                    "ncclGetMultimemDeviceLeInfo");
     return refuse("ncclGetMultimemDeviceLeInfo");
 }
 
 ncclResult_t pncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam,
                                      void *leId, size_t *leOffset)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGetCftDeviceLeInfo != NULL)
+        return hetccl_native_result(
+            api,
+            api->ncclGetCftDeviceLeInfo(window, offset, peerCft, vendor_team_of(cftTeam), leId, leOffset),
+            "ncclGetCftDeviceLeInfo");
     return refuse("ncclGetCftDeviceLeInfo");
 }
 
 ncclResult_t pncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset, int peerWorld, void *leId,
                                       size_t *leOffset)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGetPeerDeviceLeInfo != NULL)
+        return hetccl_native_result(api,
+                                    api->ncclGetPeerDeviceLeInfo(window, offset, peerWorld, leId, leOffset),
+                                    "ncclGetPeerDeviceLeInfo");
     return refuse("ncclGetPeerDeviceLeInfo");
 }
 
 ncclResult_t pncclLLA2ACreateRequirement(int nBlocks, int nSlots, void *outHandle, void *outReq)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclLLA2ACreateRequirement != NULL)
+        return hetccl_native_result(api, api->ncclLLA2ACreateRequirement(nBlocks, nSlots, outHandle, outReq),
+                                    "ncclLLA2ACreateRequirement");
     return refuse("ncclLLA2ACreateRequirement");
 }
 
 ncclResult_t pncclLsaBarrierCreateRequirement(ncclTeam_t team, int nBarriers, void *outHandle, void *outReq)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclLsaBarrierCreateRequirement != NULL)
+        return hetccl_native_result(
+            api, api->ncclLsaBarrierCreateRequirement(vendor_team_of(team), nBarriers, outHandle, outReq),
+            "ncclLsaBarrierCreateRequirement");
     return refuse("ncclLsaBarrierCreateRequirement");
 }
 
 ncclResult_t pncclGinBarrierCreateRequirement(ncclComm_t comm, ncclTeam_t team, int nBarriers,
                                               void *outHandle, void *outReq)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclGinBarrierCreateRequirement == NULL)
+        return hetccl_native_lacks(native->api, "ncclGinBarrierCreateRequirement");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclGinBarrierCreateRequirement(
+                                        native->vendor, vendor_team_of(team), nBarriers, outHandle, outReq),
+                                    "ncclGinBarrierCreateRequirement");
     return refuse("ncclGinBarrierCreateRequirement");
 }
 
 ncclResult_t pncclGinInboxA2ACreateRequirement(ncclTeam_t peers, int nBlocks, int size_log2, void *outHandle,
                                                void *outReq)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGinInboxA2ACreateRequirement != NULL)
+        return hetccl_native_result(api,
+                                    api->ncclGinInboxA2ACreateRequirement(vendor_team_of(peers), nBlocks,
+                                                                          size_log2, outHandle, outReq),
+                                    "ncclGinInboxA2ACreateRequirement");
     return refuse("ncclGinInboxA2ACreateRequirement");
 }
 
 ncclResult_t pncclGinOutboxCreateRequirement(int nBlocks, int size_log2, void *outHandle, void *outReq)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclGinOutboxCreateRequirement != NULL)
+        return hetccl_native_result(
+            api, api->ncclGinOutboxCreateRequirement(nBlocks, size_log2, outHandle, outReq),
+            "ncclGinOutboxCreateRequirement");
     return refuse("ncclGinOutboxCreateRequirement");
 }
 
 int pncclLLA2ACalcSlots(int maxElts, int maxEltSize)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclLLA2ACalcSlots != NULL)
+        return api->ncclLLA2ACalcSlots(maxElts, maxEltSize);
     return 0;
 }
 
 /* These can't fail with a result: an empty team stands for a bad communicator. */
 ncclTeam_t pncclTeamWorld(ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return native->api->ncclTeamWorld != NULL ? team_of(native->api->ncclTeamWorld(native->vendor))
+                                                  : no_team;
     struct hetccl_comm *found;
     ncclTeam_t team = {0, 0, 0};
 
@@ -147,6 +264,10 @@ ncclTeam_t pncclTeamWorld(ncclComm_t comm)
 
 ncclTeam_t pncclTeamLsa(ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return native->api->ncclTeamLsa != NULL ? team_of(native->api->ncclTeamLsa(native->vendor)) : no_team;
     ncclTeam_t team = pncclTeamWorld(comm);
 
     if (team.nRanks > 0) {
@@ -158,21 +279,43 @@ ncclTeam_t pncclTeamLsa(ncclComm_t comm)
 
 ncclTeam_t pncclTeamRail(ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return native->api->ncclTeamRail != NULL ? team_of(native->api->ncclTeamRail(native->vendor))
+                                                 : no_team;
     return pncclTeamWorld(comm);
 }
 
 ncclTeam_t pncclTeamCft(ncclComm_t comm, int mode)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return native->api->ncclTeamCft != NULL ? team_of(native->api->ncclTeamCft(native->vendor, mode))
+                                                : no_team;
     return (ncclTeam_t){0, 0, 0};
 }
 
 ncclTeam_t pncclTeamCftMultimem(ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return native->api->ncclTeamCftMultimem != NULL
+                   ? team_of(native->api->ncclTeamCftMultimem(native->vendor))
+                   : no_team;
     return (ncclTeam_t){0, 0, 0};
 }
 
 int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return native->api->ncclTeamRankToWorld != NULL
+                   ? native->api->ncclTeamRankToWorld(native->vendor, vendor_team_of(team), rank)
+                   : -1;
     struct hetccl_comm *found;
 
     if (hetccl_handle_check_idle(comm, "ncclTeamRankToWorld", &found) != HETCCL_OK)
@@ -182,6 +325,12 @@ int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank)
 
 int pncclTeamRankToLsa(ncclComm_t comm, ncclTeam_t team, int rank)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return native->api->ncclTeamRankToLsa != NULL
+                   ? native->api->ncclTeamRankToLsa(native->vendor, vendor_team_of(team), rank)
+                   : -1;
     struct hetccl_comm *found;
 
     if (hetccl_handle_check_idle(comm, "ncclTeamRankToLsa", &found) != HETCCL_OK)

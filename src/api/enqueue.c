@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/group.h"
+#include "api/native.h"
 #include "api/redop.h"
 #include "base/memory.h"
 
@@ -141,5 +142,10 @@ static enum hetccl_status submit(struct hetccl_request *request)
 
 ncclResult_t hetccl_request_submit(struct hetccl_request *request)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(request->comm);
+
+    /* What the vendor's library has was handed over before. */
+    if (native != NULL)
+        return hetccl_native_lacks(native->api, request->function);
     return hetccl_group_result(submit(request));
 }

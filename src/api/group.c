@@ -4,9 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/native.h"
 #include "base/memory.h"
 
 enum mode { MODE_UNKNOWN = 0, MODE_BLOCKING, MODE_NON_BLOCKING };
+
+/* A handle that the vendor's library is to fill when its group ends. */
+struct child {
+    struct child *next;
+    struct hetccl_comm *comm;
+    ncclComm_t *handle_out;
+};
 
 struct group {
     unsigned depth;
@@ -15,6 +23,8 @@ struct group {
     struct hetccl_work work;
     /* Aborts and destructions: kept apart, because they run in this thread, whatever becomes of the rest. */
     struct hetccl_work endings;
+    const struct hetccl_ccl_api *native; /* the vendor's group is open */
+    struct child *children;
     char error_text[HETCCL_ERROR_TEXT_BYTES];
 };
 
@@ -28,6 +38,13 @@ static void remember(enum hetccl_status status)
     (void)snprintf(group.error_text, sizeof(group.error_text), "%s", hetccl_last_error_thread());
 }
 
+/* The level is closed already. */
+static void remember_native(enum hetccl_status status)
+{
+    group.error = status;
+    (void)snprintf(group.error_text, sizeof(group.error_text), "%s", hetccl_last_error_thread());
+}
+
 ncclResult_t hetccl_group_result(enum hetccl_status status)
 {
     remember(status);
@@ -37,6 +54,87 @@ ncclResult_t hetccl_group_result(enum hetccl_status status)
 void hetccl_group_enter(void)
 {
     group.depth++;
+}
+
+bool hetccl_group_is_open(void)
+{
+    return group.depth > 0;
+}
+
+/* ---- the vendor's group ---- */
+
+static void start_native(const struct hetccl_ccl_api *api)
+{
+    unsigned code = api->ncclGroupStart();
+
+    if (code == HETCCL_CCL_SUCCESS)
+        group.native = api;
+    else
+        (void)hetccl_group_result(hetccl_ccl_check(api, code, "ncclGroupStart"));
+}
+
+void hetccl_group_open_native(const struct hetccl_ccl_api *api)
+{
+    if (group.depth > 0 && group.native == NULL)
+        start_native(api);
+}
+
+/* Without memory a failure would leave the caller a handle that is never ready: no more than that. */
+void hetccl_group_add_child(struct hetccl_comm *comm, ncclComm_t *handle_out)
+{
+    struct child *child;
+
+    if (group.depth == 0 || hetccl_alloc(1, sizeof(*child), &child) != HETCCL_OK)
+        return;
+    *child = (struct child){.next = group.children, .comm = comm, .handle_out = handle_out};
+    group.children = child;
+}
+
+static void drop_children(bool is_undoing)
+{
+    while (group.children != NULL) {
+        struct child *child = group.children;
+
+        group.children = child->next;
+        if (is_undoing)
+            hetccl_native_child_undo(child->comm, child->handle_out);
+        hetccl_free(child);
+    }
+}
+
+/*
+ * The vendor's library has no way to drop a group. But it remembers an error of one of the calls and then
+ * runs none of them, as we do: this call can't be right, and does nothing else.
+ */
+static void spoil_native(void)
+{
+    (void)group.native->ncclSend(NULL, 0, 0, -1, NULL, NULL);
+}
+
+/*
+ * Closes the vendor's group; what it holds is on its streams before anything of ours. Every rank does it in
+ * this order, so no rank waits in the vendor's set-up for one that waits in ours. The vendor's code, unless
+ * one of our own checks has failed: then nothing of it may run.
+ */
+static unsigned end_native(void)
+{
+    const struct hetccl_ccl_api *api = group.native;
+    unsigned code = HETCCL_CCL_SUCCESS;
+
+    if (api == NULL)
+        return HETCCL_CCL_SUCCESS;
+    if (group.error != HETCCL_OK)
+        spoil_native();
+    code = api->ncclGroupEnd();
+    group.native = NULL;
+    drop_children(code != HETCCL_CCL_SUCCESS && code != HETCCL_CCL_IN_PROGRESS);
+    if (group.error != HETCCL_OK)
+        return HETCCL_CCL_SUCCESS;
+    if (code != HETCCL_CCL_SUCCESS)
+        (void)hetccl_native_failure(api, code, "ncclGroupEnd");
+    if (code != HETCCL_CCL_SUCCESS && code != HETCCL_CCL_IN_PROGRESS)
+        remember_native(hetccl_ccl_status(code));
+    return code;
 }
 
 static enum hetccl_status agree_on_mode(bool is_blocking)
@@ -92,9 +190,7 @@ enum hetccl_status hetccl_group_submit_call(struct hetccl_comm *comm, const stru
     if (!hetccl_comm_is_blocking(comm))
         return launch_call(comm, call, bias);
     status = hetccl_comm_run(&(struct hetccl_comm_item){.comm = comm, .call = *call}, 1);
-    if (status == HETCCL_OK)
-        hetccl_bias_apply(call, bias);
-    return status;
+    return status == HETCCL_OK ? hetccl_bias_apply(comm, call, bias) : status;
 }
 
 static bool is_ending(const struct hetccl_job *job)
@@ -195,12 +291,14 @@ static enum hetccl_status check_open(const char *function)
     return HETCCL_OK;
 }
 
-enum hetccl_status hetccl_group_leave(void)
+/* *code_out: the vendor's, when it decides. */
+static enum hetccl_status leave(unsigned *code_out)
 {
     enum hetccl_status status = check_open("ncclGroupEnd");
 
     if (status != HETCCL_OK || --group.depth > 0)
         return status;
+    *code_out = end_native();
     for (size_t i = 0; i < group.endings.n_jobs; i++)
         if (group.endings.jobs[i].kind == HETCCL_JOB_ABORT)
             hetccl_work_drop_comm(&group.work, group.endings.jobs[i].comm);
@@ -211,16 +309,52 @@ enum hetccl_status hetccl_group_leave(void)
     return status;
 }
 
+enum hetccl_status hetccl_group_leave(void)
+{
+    unsigned code = HETCCL_CCL_SUCCESS;
+    enum hetccl_status status = leave(&code);
+
+    return status == HETCCL_OK ? hetccl_ccl_status(code) : status;
+}
+
+/* Ends the vendor's group without running it. */
+static void simulate_native(double *estimate_us_out)
+{
+    ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+    const struct hetccl_ccl_api *api = group.native;
+    unsigned code;
+
+    group.native = NULL;
+    if (api->ncclGroupSimulateEnd != NULL && group.error == HETCCL_OK) {
+        code = api->ncclGroupSimulateEnd(&info);
+        if (code != HETCCL_CCL_SUCCESS)
+            (void)hetccl_native_failure(api, code, "ncclGroupSimulateEnd");
+        if (code != HETCCL_CCL_SUCCESS)
+            remember_native(hetccl_ccl_status(code));
+    } else {
+        group.native = api;
+        spoil_native();
+        group.native = NULL;
+        (void)api->ncclGroupEnd();
+        info.estimatedTime = 0;
+    }
+    drop_children(true);
+    *estimate_us_out = info.estimatedTime > 0 ? (double)info.estimatedTime : 0;
+}
+
 enum hetccl_status hetccl_group_simulate(double *estimate_us_out)
 {
     enum hetccl_status status = check_open("ncclGroupSimulateEnd");
+    double native_us = 0;
 
     if (status != HETCCL_OK || --group.depth > 0)
         return status;
+    if (group.native != NULL)
+        simulate_native(&native_us);
     if (group.error != HETCCL_OK)
         status = hetccl_fail_quietly(group.error, "%s", group.error_text);
     else
-        *estimate_us_out = hetccl_work_estimate_us(&group.work);
+        *estimate_us_out = native_us + hetccl_work_estimate_us(&group.work);
     hetccl_work_undo(&group.work);
     reset();
     return status;
@@ -234,7 +368,13 @@ ncclResult_t pncclGroupStart(void)
 
 ncclResult_t pncclGroupEnd(void)
 {
-    return hetccl_result_of(hetccl_group_leave());
+    unsigned code = HETCCL_CCL_SUCCESS;
+    enum hetccl_status status = leave(&code);
+
+    /* A failure of the vendor's is the group's, and goes back as it came. */
+    return code != HETCCL_CCL_SUCCESS && (status == HETCCL_OK || status == hetccl_ccl_status(code))
+               ? (ncclResult_t)code
+               : hetccl_result_of(status);
 }
 
 static enum hetccl_status check_sim_info(const ncclSimInfo_t *info)

@@ -13,6 +13,17 @@
 ncclResult_t hetccl_group_result(enum hetccl_status status);
 
 void hetccl_group_enter(void);
+bool hetccl_group_is_open(void);
+
+/*
+ * hetccl_group_open_native -- before a call is handed over to the vendor's library: in a group opens the
+ * vendor's, once; outside does nothing. The outermost end closes it before anything of ours runs.
+ */
+struct hetccl_ccl_api;
+void hetccl_group_open_native(const struct hetccl_ccl_api *api);
+
+/* A child of a native communicator that is being made: if an open group fails, its caller gets no handle. */
+void hetccl_group_add_child(struct hetccl_comm *comm, ncclComm_t *handle_out);
 
 /* Ends one level; the outermost runs what was queued. HETCCL_AGAIN for non-blocking communicators; see
  * ncclGroupEnd(). */

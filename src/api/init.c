@@ -28,7 +28,10 @@ struct init_request {
     int n_ranks, rank, n_ids;
     const ncclUniqueId *ids;
     const ncclConfig_t *config;
+    int device; /* a GPU by its number, or OF_THREAD */
 };
+
+enum { OF_THREAD = -1 };
 
 static enum hetccl_status check_request(const struct init_request *request)
 {
@@ -76,6 +79,7 @@ static enum hetccl_status init(const struct init_request *request)
         status = copy_ids(request, &job);
     if (status != HETCCL_OK)
         return status;
+    options.device = request->device;
     status = hetccl_job_make_comm(&job, &options);
     if (status != HETCCL_OK) {
         hetccl_job_fini(&job);
@@ -146,7 +150,8 @@ static enum hetccl_status init_all(ncclComm_t *comms, int n_devices, const int *
                                              .n_ranks = n_devices,
                                              .rank = rank,
                                              .n_ids = 1,
-                                             .ids = &id};
+                                             .ids = &id,
+                                             .device = devices != NULL ? devices[rank] : rank};
         /* Also remembered for the end: then nothing is started. */
         if (hetccl_group_result(init(&request)) != ncclSuccess)
             break;
@@ -166,7 +171,8 @@ ncclResult_t pncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId commId
                                          .n_ranks = nranks,
                                          .rank = rank,
                                          .n_ids = 1,
-                                         .ids = &commId};
+                                         .ids = &commId,
+                                         .device = OF_THREAD};
 
     return hetccl_group_result(init(&request));
 }
@@ -180,7 +186,8 @@ ncclResult_t pncclCommInitRankConfig(ncclComm_t *comm, int nranks, ncclUniqueId 
                                          .rank = rank,
                                          .n_ids = 1,
                                          .ids = &commId,
-                                         .config = config};
+                                         .config = config,
+                                         .device = OF_THREAD};
 
     return hetccl_group_result(init(&request));
 }
@@ -194,7 +201,8 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t *newcomm, int nranks, int myra
                                          .rank = myrank,
                                          .n_ids = nId,
                                          .ids = commIds,
-                                         .config = config};
+                                         .config = config,
+                                         .device = OF_THREAD};
 
     return hetccl_group_result(init(&request));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/group.h"
+#include "api/native.h"
 #include "api/registry.h"
 
 static enum hetccl_status finalize(ncclComm_t handle)
@@ -87,41 +88,111 @@ static enum hetccl_status get_int(ncclComm_t handle, const char *function, const
 
 ncclResult_t pncclCommFinalize(ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommFinalize(native->vendor),
+                                    "ncclCommFinalize");
     return hetccl_group_result(finalize(comm));
+}
+
+/*
+ * Of a native or pending communicator, outside a group: the vendor's result as it is. Inside a group the end
+ * of it does this, as for all communicators. False: not one of these.
+ */
+static bool end_native(ncclComm_t handle, bool is_abort, ncclResult_t *result_out)
+{
+    const char *function = is_abort ? "ncclCommAbort" : "ncclCommDestroy";
+    struct hetccl_comm *comm = (struct hetccl_comm *)(void *)handle;
+    unsigned code = HETCCL_CCL_SUCCESS;
+
+    if (hetccl_group_is_open() || (hetccl_comm_native(handle) == NULL &&
+                                   !(is_abort && hetccl_comm_is_valid(comm) && hetccl_comm_is_pending(comm))))
+        return false;
+    if (claim(comm, function) != HETCCL_OK)
+        code = HETCCL_CCL_INVALID_ARGUMENT;
+    else if (!hetccl_comm_end_native(comm, is_abort, &code))
+        return false;
+    *result_out = (ncclResult_t)code;
+    return true;
 }
 
 ncclResult_t pncclCommDestroy(ncclComm_t comm)
 {
+    ncclResult_t result;
+
+    if (end_native(comm, false, &result))
+        return result;
     return hetccl_group_result(destroy(comm));
 }
 
 ncclResult_t pncclCommAbort(ncclComm_t comm)
 {
+    ncclResult_t result;
+
+    if (end_native(comm, true, &result))
+        return result;
     return hetccl_group_result(abort_comm(comm));
 }
 
 ncclResult_t pncclCommRevoke(ncclComm_t comm, int revokeFlags)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclCommRevoke == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommRevoke");
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommRevoke(native->vendor, revokeFlags),
+                                    "ncclCommRevoke");
     return hetccl_result_of(revoke(comm, revokeFlags));
+}
+
+static ncclResult_t ask_native(const struct hetccl_comm_head *native, ncclResult_t *result_out)
+{
+    const struct hetccl_ccl_api *api = native->api;
+    unsigned code = api->ncclCommGetAsyncError(native->vendor, (unsigned *)result_out);
+
+    if (code == HETCCL_CCL_SUCCESS && result_out != NULL && *result_out != ncclSuccess)
+        (void)hetccl_native_failure(api, (unsigned)*result_out, "ncclCommGetAsyncError");
+    return hetccl_native_result(api, code, "ncclCommGetAsyncError");
 }
 
 ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *asyncError)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return ask_native(native, asyncError);
     return hetccl_result_of(get_async_error(comm, asyncError));
 }
 
 ncclResult_t pncclCommCount(const ncclComm_t comm, int *count)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommCount(native->vendor, count),
+                                    "ncclCommCount");
     return hetccl_result_of(get_int(comm, "ncclCommCount", "count", hetccl_comm_n_ranks, count));
 }
 
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int *device)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommCuDevice(native->vendor, device),
+                                    "ncclCommCuDevice");
     return hetccl_result_of(get_int(comm, "ncclCommCuDevice", "device", hetccl_comm_device, device));
 }
 
 ncclResult_t pncclCommUserRank(const ncclComm_t comm, int *rank)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommUserRank(native->vendor, rank),
+                                    "ncclCommUserRank");
     return hetccl_result_of(get_int(comm, "ncclCommUserRank", "rank", hetccl_comm_rank, rank));
 }
 

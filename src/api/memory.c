@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api.h"
+#include "api/native.h"
 
 static enum hetccl_status mem_alloc(void **memory_out, size_t bytes)
 {
@@ -84,39 +85,87 @@ static enum hetccl_status mem_stats(ncclComm_t handle, ncclCommMemStat_t stat, u
     return status;
 }
 
+/* No communicator tells whose memory it is to be: on a GPU always the vendor's, which calls on any of its
+ * communicators may need. */
 ncclResult_t pncclMemAlloc(void **ptr, size_t size)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api();
+
+    if (api != NULL && api->ncclMemAlloc != NULL && api->ncclMemFree != NULL)
+        return hetccl_native_result(api, api->ncclMemAlloc(ptr, size), "ncclMemAlloc");
     return hetccl_result_of(mem_alloc(ptr, size));
 }
 
 ncclResult_t pncclMemFree(void *ptr)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api();
+
+    if (api != NULL && api->ncclMemAlloc != NULL && api->ncclMemFree != NULL)
+        return hetccl_native_result(api, api->ncclMemFree(ptr), "ncclMemFree");
     return hetccl_result_of(ptr != NULL ? hetccl_comm_mem_free(ptr) : HETCCL_OK);
 }
 
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void *buff, size_t size, void **handle)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclCommRegister == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommRegister");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclCommRegister(native->vendor, buff, size, handle),
+                                    "ncclCommRegister");
     return hetccl_result_of(register_buffer(comm, buff, size, handle));
 }
 
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void *handle)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclCommDeregister == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommDeregister");
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommDeregister(native->vendor, handle),
+                                    "ncclCommDeregister");
     return hetccl_result_of(deregister_buffer(comm, handle));
 }
 
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win,
                                      int winFlags)
 {
+    const struct hetccl_comm_head *native = hetccl_native_for_call(comm);
+
+    if (native != NULL && native->api->ncclCommWindowRegister == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommWindowRegister");
+    if (native != NULL)
+        return hetccl_native_result(
+            native->api, native->api->ncclCommWindowRegister(native->vendor, buff, size, win, winFlags),
+            "ncclCommWindowRegister");
     return hetccl_result_of(register_window(comm, buff, size, winFlags, win));
 }
 
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclCommWindowDeregister == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommWindowDeregister");
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclCommWindowDeregister(native->vendor, win),
+                                    "ncclCommWindowDeregister");
     return hetccl_result_of(deregister_window(comm, win));
 }
 
 ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t *value)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL && native->api->ncclCommMemStats == NULL)
+        return hetccl_native_lacks(native->api, "ncclCommMemStats");
+    if (native != NULL)
+        return hetccl_native_result(native->api,
+                                    native->api->ncclCommMemStats(native->vendor, (unsigned)stat, value),
+                                    "ncclCommMemStats");
     return hetccl_result_of(mem_stats(comm, stat, value));
 }
 

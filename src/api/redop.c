@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "api/native.h"
 #include "api/registry.h"
 
 /* The first bytes of *scalar are the element, whatever the caller's variable is: so NCCL reads it. */
@@ -40,7 +41,9 @@ static enum hetccl_status resolve_made(const char *function, struct hetccl_comm 
         return hetccl_fail(HETCCL_ERR_ARG, "%s: operator %d was made for %s, the call's type is %s", function,
                            (int)handle, hetccl_type_name(made.type), hetccl_type_name(type));
     *out = (struct hetccl_comm_op){.red = HETCCL_SUM, .has_scale = true, .scale = made.scale};
-    if (made.device_scalar != NULL)
+    if (made.device_scalar != NULL && hetccl_comm_is_asynchronous(comm))
+        out->scale_pointer = made.device_scalar;
+    else if (made.device_scalar != NULL)
         out->scale = read_scalar(made.device_scalar, type);
     return HETCCL_OK;
 }
@@ -109,11 +112,24 @@ static enum hetccl_status destroy(ncclRedOp_t op, ncclComm_t handle)
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t datatype,
                                        ncclScalarResidence_t residence, ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(
+            native->api,
+            native->api->ncclRedOpCreatePreMulSum((unsigned *)op, scalar, (unsigned)datatype,
+                                                  (unsigned)residence, native->vendor),
+            "ncclRedOpCreatePreMulSum");
     return hetccl_result_of(create(op, scalar, datatype, residence, comm));
 }
 
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(comm);
+
+    if (native != NULL)
+        return hetccl_native_result(native->api, native->api->ncclRedOpDestroy((unsigned)op, native->vendor),
+                                    "ncclRedOpDestroy");
     return hetccl_result_of(destroy(op, comm));
 }
 

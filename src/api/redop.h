@@ -5,7 +5,8 @@
 #include "api/api.h"
 
 /*
- * hetccl_op_resolve -- what a caller's operator means for one call; made operators' factors are read here.
+ * hetccl_op_resolve -- what a caller's operator means for one call; made operators' factors are read here,
+ * unless an asynchronous device has to read them when the call's work runs.
  *
  * op [in] as the caller gave it, in whatever range
  * Errors: HETCCL_ERR_ARG (no operator, another communicator's, another type's).

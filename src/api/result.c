@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api.h"
 
+#include "api/native.h"
 #include "base/log.h"
 
 ncclResult_t hetccl_result_of(enum hetccl_status status)
@@ -95,6 +96,10 @@ enum hetccl_status hetccl_handle_check_ready(ncclComm_t handle, const char *func
 
 const char *pncclGetErrorString(ncclResult_t result)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL)
+        return api->ncclGetErrorString((unsigned)result);
     switch (result) {
     case ncclSuccess:
         return "success";
@@ -125,17 +130,23 @@ const char *pncclGetLastError(ncclComm_t comm)
     return hetccl_last_error_process();
 }
 
+/* Programs decide by this what they may call, so on a GPU it is the vendor's. */
 ncclResult_t pncclGetVersion(int *version)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api();
     enum hetccl_status status = hetccl_pointer_check(version, "ncclGetVersion", "version");
 
     if (status == HETCCL_OK)
-        *version = NCCL_VERSION_CODE;
+        *version = api != NULL ? api->version : NCCL_VERSION_CODE;
     return hetccl_result_of(status);
 }
 
 void pncclResetDebugInit(void)
 {
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+
+    if (api != NULL && api->ncclResetDebugInit != NULL)
+        api->ncclResetDebugInit();
 }
 
 extern __typeof__(pncclGetErrorString) ncclGetErrorString HETCCL_ALIAS("pncclGetErrorString");

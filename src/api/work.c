@@ -54,8 +54,7 @@ enum hetccl_status hetccl_work_add_call(struct hetccl_work *work, struct hetccl_
         return status;
     work->items[work->n_items++] = item;
     if (bias->acc != NULL)
-        work->biases[work->n_biases++] =
-            (struct hetccl_bias_step){comm, call->recv, call->count, call->type, *bias};
+        work->biases[work->n_biases++] = (struct hetccl_bias_step){comm, *call, *bias};
     return HETCCL_OK;
 }
 
@@ -68,31 +67,22 @@ enum hetccl_status hetccl_work_add_job(struct hetccl_work *work, const struct he
     return status;
 }
 
-static void apply(const struct hetccl_bias_step *step)
+enum hetccl_status hetccl_bias_apply(struct hetccl_comm *comm, const struct hetccl_call *call,
+                                     const struct hetccl_bias *bias)
 {
-    const void *inputs[2] = {step->recv, step->bias.acc};
-
-    hetccl_kernel_reduce(step->recv, inputs, NULL, 2, step->count, step->type, step->bias.red);
-}
-
-void hetccl_bias_apply(const struct hetccl_call *call, const struct hetccl_bias *bias)
-{
-    struct hetccl_bias_step step = {NULL, call->recv, call->count, call->type, *bias};
-
-    if (bias->acc != NULL && call->count > 0)
-        apply(&step);
+    return bias->acc != NULL ? hetccl_comm_apply_bias(comm, call, bias->acc, bias->red) : HETCCL_OK;
 }
 
 static enum hetccl_status run_calls(struct hetccl_work *work)
 {
     if (work->n_items > 0)
         work->calls_status = hetccl_comm_run(work->items, work->n_items);
-    if (work->calls_status != HETCCL_OK)
-        return work->calls_status;
-    for (size_t i = 0; i < work->n_biases; i++)
-        if (work->biases[i].count > 0)
-            apply(&work->biases[i]);
-    return HETCCL_OK;
+    for (size_t i = 0; work->calls_status == HETCCL_OK && i < work->n_biases; i++) {
+        const struct hetccl_bias_step *step = &work->biases[i];
+
+        work->calls_status = hetccl_bias_apply(step->comm, &step->call, &step->bias);
+    }
+    return work->calls_status;
 }
 
 static enum hetccl_status run_jobs(struct hetccl_work *work, bool are_creations, bool is_cancelling)

@@ -16,17 +16,15 @@ struct hetccl_bias {
 };
 
 struct hetccl_bias_step {
-    const struct hetccl_comm *comm;
-    void *recv;
-    size_t count;
-    enum hetccl_type type;
+    struct hetccl_comm *comm;
+    struct hetccl_call call;
     struct hetccl_bias bias;
 };
 
 struct hetccl_work {
     struct hetccl_comm_item *items; /* in the order of the calls */
     size_t n_items, cap_items;
-    struct hetccl_bias_step *biases; /* applied when all items are done */
+    struct hetccl_bias_step *biases; /* applied when all items are done, or enqueued */
     size_t n_biases, cap_biases;
     void **copies; /* arrays that items point to */
     size_t n_copies, cap_copies;
@@ -45,8 +43,9 @@ HETCCL_NODISCARD enum hetccl_status hetccl_work_add_call(struct hetccl_work *wor
 HETCCL_NODISCARD enum hetccl_status hetccl_work_add_job(struct hetccl_work *work,
                                                         const struct hetccl_job *job);
 
-/* recv = recv combined with the bias, element by element. acc NULL: nothing. */
-void hetccl_bias_apply(const struct hetccl_call *call, const struct hetccl_bias *bias);
+/* The call's result combined with the bias, as hetccl_comm_apply_bias(). acc NULL: nothing. */
+HETCCL_NODISCARD enum hetccl_status
+hetccl_bias_apply(struct hetccl_comm *comm, const struct hetccl_call *call, const struct hetccl_bias *bias);
 
 /*
  * hetccl_work_run -- creations (all at once), then calls, then finalizations (all at once); stops at the

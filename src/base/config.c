@@ -42,6 +42,10 @@ static const struct setting settings[] = {
      "ports that listeners may take, for firewalls"},
     {"DEVICE", NULL, TYPE_CHOICE, AT(device), "", "auto", 0, 0, "auto host cuda hip", false,
      "what ranks compute on; auto is cuda where an NVIDIA GPU is found, else host"},
+    {"ENGINE", NULL, TYPE_CHOICE, AT(engine), "", "auto", 0, 0, "auto ccl p2p none", true,
+     "what runs collectives among GPUs of one vendor: the vendor's library, GPU memory mapped by IPC, "
+     "nothing; "
+     "auto takes the first that can"},
     {"VENDOR", NULL, TYPE_TEXT, AT(vendor), "", "", 0, 0, NULL, false,
      "pretend vendor (nvidia, amd, cpu); a comma list gives rank r the entry r mod length"},
     {"HOST_ID", NULL, TYPE_TEXT, AT(host_id), "", "", 0, 0, NULL, false,
@@ -352,6 +356,13 @@ enum hetccl_status hetccl_config_parse(struct hetccl_config *out)
     return HETCCL_OK;
 }
 
+const char *hetccl_config_library_path(void)
+{
+    const char *path = getenv("LD_LIBRARY_PATH");
+
+    return path != NULL ? path : "";
+}
+
 void hetccl_config_list_entry(const char *list, size_t index, char out[HETCCL_CONFIG_TEXT_BYTES])
 {
     size_t n_entries = 1;
@@ -447,6 +458,8 @@ uint64_t hetccl_config_wire_hash(const struct hetccl_config *config)
             hash = hash_bytes(hash, field, strlen(field));
         else if (settings[i].type == TYPE_SIZE)
             hash = hash_bytes(hash, field, sizeof(uint64_t));
+        else if (settings[i].type == TYPE_CHOICE)
+            hash = hash_bytes(hash, field, sizeof(int));
         hash = hash_bytes(hash, settings[i].name, strlen(settings[i].name));
     }
     return hash;

@@ -24,6 +24,12 @@ enum hetccl_device_choice {
     HETCCL_DEVICE_CUDA,
     HETCCL_DEVICE_HIP
 };
+enum hetccl_engine_choice {
+    HETCCL_USE_AUTO = 0,
+    HETCCL_USE_CCL,
+    HETCCL_USE_P2P,
+    HETCCL_USE_NONE
+};
 enum hetccl_family_choice { HETCCL_FAMILY_ANY = 0, HETCCL_FAMILY_IPV4, HETCCL_FAMILY_IPV6 };
 
 struct hetccl_config {
@@ -37,6 +43,7 @@ struct hetccl_config {
     uint16_t port_first, port_last;         /* 0,0: any port */
     /* what this rank is; a comma list gives rank r the entry r mod length */
     enum hetccl_device_choice device;
+    enum hetccl_engine_choice engine; /* what runs collectives among GPUs of one vendor */
     char vendor[HETCCL_CONFIG_TEXT_BYTES];
     char host_id[HETCCL_CONFIG_TEXT_BYTES];
     char island_split[HETCCL_CONFIG_TEXT_BYTES]; /* sizes of pretend islands, in rank order: "1,3" */
@@ -87,5 +94,8 @@ void hetccl_config_print(const struct hetccl_config *config, FILE *stream);
  * slot, algo, link, sockets, island_split ...). Which those are stands in the table.
  */
 uint64_t hetccl_config_wire_hash(const struct hetccl_config *config);
+
+/* LD_LIBRARY_PATH, or "": one of the places where a vendor's library is looked for. */
+const char *hetccl_config_library_path(void);
 
 #endif

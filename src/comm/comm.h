@@ -20,21 +20,27 @@
 
 #include "base/status.h"
 #include "bootstrap/mesh.h"
+#include "engine/ccl/calls.h"
 #include "kernels/kernels.h"
 #include "plan/plan.h"
 
 struct hetccl_comm;
 
-/* The part of ncclConfig_t that this library honours, already validated. */
+/* The part of ncclConfig_t that this library honours, already validated; and all of it for the vendor's. */
 struct hetccl_comm_options {
     bool is_blocking;
     char name[64]; /* commName, for logs; "" for none */
+    struct hetccl_ccl_config vendor;
+    int device; /* a GPU by its runtime's number; -1: the one of the thread that allocates the handle */
 };
 
 /* HETCCL_OK with defaults from the environment. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out);
 
-/* The handle: state "in progress", nothing else. HETCCL_ERR_SYSTEM. */
+/*
+ * The handle: state "in progress", and the device, as only the caller's thread knows which is its own. What
+ * is wrong with the device is told by init, where the other ranks hear of it. HETCCL_ERR_SYSTEM.
+ */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options,
                                                       struct hetccl_comm **out);
 
@@ -104,7 +110,8 @@ int hetccl_comm_rank(const struct hetccl_comm *comm);
 int hetccl_comm_n_ranks(const struct hetccl_comm *comm);
 int hetccl_comm_device(const struct hetccl_comm *comm);
 const char *
-hetccl_comm_device_name(const struct hetccl_comm *comm); /* "host", "cuda", "hip"; "" before init */
+hetccl_comm_device_name(const struct hetccl_comm *comm); /* "host", "cuda", "hip"; "" when it has none */
+bool hetccl_comm_is_asynchronous(const struct hetccl_comm *comm); /* calls only enqueue work on streams */
 bool hetccl_comm_is_blocking(const struct hetccl_comm *comm);
 
 /* An operator of a call: built in, or made by ncclRedOpCreatePreMulSum. Values are captured when the call is
@@ -114,6 +121,9 @@ struct hetccl_comm_op {
     bool is_average;
     bool has_scale;            /* PreMulSum */
     struct hetccl_scale scale; /* has_scale: element bits */
+    /* has_scale, on an asynchronous device: NULL, or where the element lies in memory that the device reads
+     * when the call's work runs; scale is not used then. */
+    const void *scale_pointer;
 };
 
 /* One API call. For SEND/RECV coll is HETCCL_P2P and root the peer. */
@@ -155,13 +165,27 @@ struct hetccl_comm_item {
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_run(const struct hetccl_comm_item *items, size_t n_items);
 
+/*
+ * hetccl_comm_apply_bias -- recv = red(recv, bias), element by element, behind a call that has been run.
+ *
+ * call  [in] an ALLREDUCE; bias holds count elements of its type
+ *
+ * On the call's stream on an asynchronous device, else done on return. Errors: the device's.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_apply_bias(struct hetccl_comm *comm,
+                                                           const struct hetccl_call *call, const void *bias,
+                                                           enum hetccl_red red);
+
 /* ncclCommRegister: remembers a range (used by links that need registration). *handle_out is never NULL on
  * success. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_register(struct hetccl_comm *comm, void *buffer, size_t bytes,
                                                          void **handle_out);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_deregister(struct hetccl_comm *comm, void *handle);
 
-/* Memory for ncclMemAlloc: page aligned, of the device kind that the configuration asks for. */
+/*
+ * Memory for ncclMemAlloc, of the device kind that the configuration asks for and, on a GPU, of the calling
+ * thread's GPU; at least 256-byte aligned. mem_free also takes memory that the device's runtime allocated.
+ */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_mem_alloc(size_t bytes, void **out);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_mem_free(void *memory);
 

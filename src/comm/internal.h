@@ -6,16 +6,22 @@
  * The communicator's insides, shared by the files of this folder:
  *
  *   life.c       handle, state, failure, abort, destroy
- *   join.c       facts, host trial, topology, agreement on it
+ *   facts.c      what ranks tell each other of themselves
+ *   join.c       host trial, topology, agreement on it, engine
  *   split.c      split and shrink
  *   links.c      links made at first use
+<<<<<<< HEAD
+=======
+ *   native.c     communicators that are the vendor library's own
+>>>>>>> ccl
  *   rings.c      the same for asynchronous devices
  *   watch.c      a thread that watches what runs on one
  *   cache.c      plans and their workspaces
  *   call.c       checks, one collective
  *   session.c    groups of calls, waiting
  *   agreement.c  do all ranks make the same calls?
- *   query.c      what it says of itself; memory
+ *   query.c      what it says of itself
+ *   memory.c     registrations, memory that belongs to no call, biases
  *
  * Locking: `lock` guards the failure text only, `calls_lock` the identities of calls, which the watching
  * thread reads too. Everything else belongs to the one thread that is inside; `state`, the flags and the
@@ -29,6 +35,7 @@
 #include "base/doorbell.h"
 #include "base/segment.h"
 #include "comm/comm.h"
+#include "comm/native.h"
 #include "device/device.h"
 #include "engine/engine.h"
 #include "exec/exec.h"
@@ -98,8 +105,8 @@ struct hetccl_session {
 enum { HETCCL_RECENT_TAGS = 8 };
 
 struct hetccl_comm {
-    _Atomic uint64_t magic;   /* read by threads that race with the end of the communicator */
-    unsigned fork_generation; /* a forked child must not use it */
+    struct hetccl_comm_head head; /* first: what the API looks at */
+    unsigned fork_generation;     /* a forked child must not use it */
     struct hetccl_comm_options options;
     struct hetccl_config config;
 
@@ -113,12 +120,15 @@ struct hetccl_comm {
     char failure_text[HETCCL_ERROR_TEXT_BYTES];
     bool is_finalized;
 
+    struct hetccl_comm_child *child; /* pending: made by a native parent */
+
     uint32_t n_ranks, rank;
     struct hetccl_mesh *_Atomic mesh; /* set by the initialising thread, read by one that aborts */
     struct hetccl_wire_peer *peers;   /* by rank */
     struct hetccl_topo topo;
     bool has_topo;
-    struct hetccl_device *device;
+    struct hetccl_device *device;     /* NULL: it couldn't be opened, and failure_text says why */
+    enum hetccl_status device_status; /* of opening it */
     struct hetccl_engine *engine;
     struct hetccl_bridge *_Atomic bridge; /* asynchronous device; set by the initialising thread */
     pthread_t watch_thread;
@@ -154,6 +164,16 @@ struct hetccl_comm {
  * sticky now. */
 enum hetccl_status hetccl_comm_fail(struct hetccl_comm *comm, enum hetccl_status status, const char *text);
 
+/* life.c: frees the communicator once no thread is inside; one that can't be got out keeps the memory. */
+void hetccl_comm_leave(struct hetccl_comm *comm);
+
+/* native.c: what the vendor's library says of a native or pending communicator; its text is the last error.
+ */
+enum hetccl_status hetccl_comm_vendor_state(struct hetccl_comm *comm);
+
+/* native.c: for a child whose vendor communicator never came. */
+void hetccl_comm_drop_child(struct hetccl_comm *comm);
+
 /* The sticky failure with its text as the thread's last error, USAGE after revoke, or HETCCL_OK. */
 enum hetccl_status hetccl_comm_check_usable(struct hetccl_comm *comm);
 
@@ -162,6 +182,23 @@ void hetccl_comm_ring(struct hetccl_comm *comm);
 
 /* The events of a communicator's mesh. */
 struct hetccl_mesh_events hetccl_comm_events(struct hetccl_comm *comm);
+
+/*
+ * native.c: joins the vendor communicator of an island whose engine is ccl. Every rank of comm takes part in
+ * the exchange of ids, those of other islands get NULL. Blocks.
+ */
+HETCCL_NODISCARD enum hetccl_status
+hetccl_comm_join_vendor(struct hetccl_comm *comm, const struct hetccl_island *island, struct ncclComm **out);
+
+/*
+ * native.c: the same for a communicator that is going to be native; become_native shows it to the API, as the
+ * very last step of joining: nothing of ours but the end runs on it from then on. Nothing for others.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_join_native(struct hetccl_comm *comm);
+void hetccl_comm_become_native(struct hetccl_comm *comm);
+
+/* facts.c: fills comm->peers. Blocks. HETCCL_ERR_USAGE naming the odd rank when settings differ. */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_exchange_facts(struct hetccl_comm *comm);
 
 /* join.c: everything between "the mesh stands" and "calls may run". comm->mesh, n_ranks and rank are set. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm);

@@ -7,15 +7,14 @@
  *   3  who could open it and found the token; only those share memory, by proof and not by host name
  *   4  the hash of the topology that each rank built from 1 and 3: all agree, or the odd one is named
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "comm/internal.h"
+#include "engine/ccl/engine.h"
 
 enum { TOKEN_BYTES = 16, MAX_SPLIT_SIZES = 64 };
 
@@ -35,141 +34,6 @@ struct offer {
     uint8_t token[TOKEN_BYTES];
 };
 
-/* ---- 1: facts ---- */
-
-/* crypto_generichash has a smallest output of 16 bytes; 64 bits of it are enough to tell hosts apart. */
-static uint64_t hash_texts(const char *a, const char *b)
-{
-    uint8_t digest[crypto_generichash_BYTES_MIN];
-    crypto_generichash_state state;
-    uint64_t hash;
-
-    crypto_generichash_init(&state, NULL, 0, sizeof(digest));
-    crypto_generichash_update(&state, (const unsigned char *)a, strlen(a) + 1);
-    crypto_generichash_update(&state, (const unsigned char *)b, strlen(b) + 1);
-    crypto_generichash_final(&state, digest, sizeof(digest));
-    memcpy(&hash, digest, sizeof(hash));
-    return hash;
-}
-
-static void read_boot_id(char out[64])
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, out, 63) : -1;
-
-    if (fd >= 0)
-        close(fd);
-    out[n > 0 ? n : 0] = '\0';
-}
-
-static enum hetccl_status read_vendor(const struct hetccl_comm *comm, uint8_t *out)
-{
-    char name[HETCCL_CONFIG_TEXT_BYTES];
-    int vendor;
-
-    hetccl_config_list_entry(comm->config.vendor, comm->rank, name);
-    vendor = name[0] == '\0' ? HETCCL_VENDOR_CPU : hetccl_vendor_find(name);
-    if (vendor < 0)
-        return hetccl_fail(HETCCL_ERR_USAGE,
-                           "HETCCL_VENDOR=%s is not usable: '%s' is none of nvidia, amd, cpu",
-                           comm->config.vendor, name);
-    *out = (uint8_t)vendor;
-    return HETCCL_OK;
-}
-
-static enum hetccl_status read_link_kinds(const struct hetccl_comm *comm, uint32_t *out)
-{
-    const char *list = comm->config.link;
-    uint32_t kinds = 0;
-
-    size_t n_entries = 1;
-
-    for (const char *c = list; *c != '\0'; c++)
-        n_entries += *c == ',';
-    for (size_t i = 0; i < n_entries; i++) {
-        char name[HETCCL_CONFIG_TEXT_BYTES];
-        int kind;
-
-        hetccl_config_list_entry(list, i, name);
-        kind = hetccl_link_find(name);
-        if (kind < 0 || kind == HETCCL_LINK_VERBS)
-            return hetccl_fail(HETCCL_ERR_USAGE, "HETCCL_LINK=%s is not usable: '%s' is none of shm, tcp",
-                               list, name);
-        kinds |= 1u << kind;
-    }
-    if (comm->config.shm_disable)
-        kinds &= ~(1u << HETCCL_LINK_SHM);
-    if (kinds == 0)
-        return hetccl_fail(HETCCL_ERR_USAGE,
-                           "HETCCL_LINK=%s with HETCCL_SHM_DISABLE=1 leaves no link: allow tcp", list);
-    *out = kinds;
-    return HETCCL_OK;
-}
-
-static enum hetccl_status gather_facts(struct hetccl_comm *comm, struct hetccl_wire_peer *own)
-{
-    char boot_id[64];
-    char host_id[HETCCL_CONFIG_TEXT_BYTES];
-    enum hetccl_status status;
-
-    memset(own, 0, sizeof(*own));
-    hetccl_config_list_entry(comm->config.host_id, comm->rank, host_id);
-    if (host_id[0] != '\0')
-        (void)snprintf(own->host_name, sizeof(own->host_name), "%.63s", host_id);
-    else if (gethostname(own->host_name, sizeof(own->host_name) - 1) != 0)
-        (void)snprintf(own->host_name, sizeof(own->host_name), "unknown");
-    read_boot_id(boot_id);
-    own->host_key = hash_texts(boot_id, host_id);
-    own->machine_key = hash_texts(boot_id, "");
-    own->shm_place = hetccl_segment_place();
-    own->engine = comm->config.shm_disable ? HETCCL_ENGINE_NONE : HETCCL_ENGINE_SHM;
-    own->pci_key = comm->device->pci_key;
-    own->config_hash = hetccl_config_wire_hash(&comm->config);
-    own->pid = (uint32_t)getpid();
-    (void)snprintf(own->arch, sizeof(own->arch), "%.31s", comm->device->arch);
-    status = read_vendor(comm, &own->vendor);
-    return status == HETCCL_OK ? read_link_kinds(comm, &own->link_kinds) : status;
-}
-
-static enum hetccl_status check_settings(const struct hetccl_comm *comm)
-{
-    for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
-        if (comm->peers[rank].config_hash != comm->peers[0].config_hash)
-            return hetccl_fail(
-                HETCCL_ERR_USAGE,
-                "rank %u on host %s has other settings than rank 0 on host %s for something that must be "
-                "the same on all ranks (see `hetccl info --config`)",
-                rank, comm->peers[rank].host_name, comm->peers[0].host_name);
-    return HETCCL_OK;
-}
-
-static enum hetccl_status exchange_facts(struct hetccl_comm *comm)
-{
-    struct hetccl_wire_peer own;
-    uint8_t record[HETCCL_WIRE_PEER_BYTES];
-    uint8_t *all = NULL;
-    enum hetccl_status status = gather_facts(comm, &own);
-
-    if (status != HETCCL_OK)
-        return status;
-    status = hetccl_alloc(comm->n_ranks, sizeof(*comm->peers), &comm->peers);
-    if (status == HETCCL_OK)
-        status = hetccl_alloc(comm->n_ranks, sizeof(record), &all);
-    if (status != HETCCL_OK)
-        return status;
-    hetccl_wire_peer_encode(&own, record);
-    status = hetccl_mesh_all_gather(comm->mesh, record, sizeof(record), all, comm->config.init_timeout_s);
-    for (uint32_t rank = 0; status == HETCCL_OK && rank < comm->n_ranks; rank++) {
-        struct hetccl_wire_peer *peer = &comm->peers[rank];
-
-        if (!hetccl_wire_peer_decode(all + (size_t)rank * sizeof(record), peer) ||
-            peer->vendor >= HETCCL_VENDORS || peer->engine >= HETCCL_ENGINE_KINDS)
-            status = hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent facts that this rank can't read", rank);
-    }
-    hetccl_free(all);
-    return status == HETCCL_OK ? check_settings(comm) : status;
-}
-
 /* ---- 2 and 3: the host trial ---- */
 
 static bool is_candidate(const struct hetccl_comm *comm, uint32_t a, uint32_t b)
@@ -177,8 +41,8 @@ static bool is_candidate(const struct hetccl_comm *comm, uint32_t a, uint32_t b)
     const struct hetccl_wire_peer *x = &comm->peers[a];
     const struct hetccl_wire_peer *y = &comm->peers[b];
 
-    return x->host_key == y->host_key && x->shm_place == y->shm_place && x->engine == HETCCL_ENGINE_SHM &&
-           y->engine == HETCCL_ENGINE_SHM;
+    return x->host_key == y->host_key && x->shm_place == y->shm_place &&
+           (x->flags & y->flags & HETCCL_WIRE_PEER_SHARES_MEMORY) != 0;
 }
 
 /* Fills host_index_of with each rank's index among its candidates, and finds this rank's leader and their
@@ -203,22 +67,34 @@ static enum hetccl_status find_candidates(struct hetccl_comm *comm, uint32_t *n_
     return HETCCL_OK;
 }
 
-/* Room for the engines of any way in which the candidates may fall into islands. */
-static size_t host_segment_bytes(uint32_t n_candidates)
+/* How many of this rank's candidates, itself included, use the engine shm. */
+static uint32_t count_shm(const struct hetccl_comm *comm)
+{
+    uint32_t n = 0;
+
+    for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
+        n += comm->peers[rank].engine == HETCCL_ENGINE_SHM &&
+             (rank == comm->rank || is_candidate(comm, rank, comm->rank));
+    return n;
+}
+
+/* Room for the engines of any way in which n_shm of the candidates may fall into islands. */
+static size_t host_segment_bytes(uint32_t n_candidates, uint32_t n_shm)
 {
     size_t engines = 0;
 
     /* Engine areas grow at most linearly with a constant: n islands of two ranks, or one of all, are the
      * extremes. */
-    engines = hetccl_max_size(hetccl_engine_shm_bytes(n_candidates),
-                              (n_candidates / 2 + 1) * hetccl_round_up(hetccl_engine_shm_bytes(2), 4096));
-    engines += hetccl_engine_shm_bytes(2) * (n_candidates / 2 + 1);
+    if (n_shm > 0)
+        engines = hetccl_max_size(hetccl_engine_shm_bytes(n_shm),
+                                  (n_shm / 2 + 1) * hetccl_round_up(hetccl_engine_shm_bytes(2), 4096)) +
+                  hetccl_engine_shm_bytes(2) * (n_shm / 2 + 1);
     return sizeof(struct host_header) + n_candidates * sizeof(struct hetccl_doorbell) + engines + 4096;
 }
 
 static void make_offer(struct hetccl_comm *comm, uint32_t n_candidates, struct offer *offer)
 {
-    size_t bytes = host_segment_bytes(n_candidates);
+    size_t bytes = host_segment_bytes(n_candidates, count_shm(comm));
     struct host_header *header;
 
     memset(offer, 0, sizeof(*offer));
@@ -323,6 +199,20 @@ static enum hetccl_status parse_split(const char *list, size_t sizes[MAX_SPLIT_S
     return HETCCL_OK;
 }
 
+/* Equal on ranks that share a GPU: its address on the machine, whatever host the rank pretends to be on. */
+static uint64_t gpu_key(const struct hetccl_wire_peer *peer)
+{
+    return peer->pci_key == 0 ? 0 : peer->machine_key ^ (peer->pci_key * 0x9e3779b97f4a7c15ull);
+}
+
+/* Without shared memory ranks are on hosts of their own, and only the vendor's library is left. */
+static enum hetccl_engine_kind usable_engine(const struct hetccl_wire_peer *peer, bool is_shared)
+{
+    if (is_shared || peer->engine == HETCCL_ENGINE_CCL)
+        return (enum hetccl_engine_kind)peer->engine;
+    return HETCCL_ENGINE_NONE;
+}
+
 static void fill_facts(const struct hetccl_comm *comm, const uint8_t *results,
                        struct hetccl_rank_facts *facts)
 {
@@ -337,7 +227,9 @@ static void fill_facts(const struct hetccl_comm *comm, const uint8_t *results,
                 is_shared ? peer->host_key ^ (peer->shm_place * 0x9e3779b97f4a7c15ull) : ~(uint64_t)rank,
             .library_key = peer->library_key,
             .vendor = (enum hetccl_vendor)peer->vendor,
-            .engine = is_shared ? (enum hetccl_engine_kind)peer->engine : HETCCL_ENGINE_NONE,
+            .engine = usable_engine(peer, is_shared),
+            .has_p2p = is_shared && (peer->flags & HETCCL_WIRE_PEER_HAS_P2P) != 0,
+            .gpu_key = gpu_key(peer),
             .link_kinds = is_shared ? peer->link_kinds : peer->link_kinds & ~(1u << HETCCL_LINK_SHM),
         };
     }
@@ -356,6 +248,7 @@ static enum hetccl_status build_topo(struct hetccl_comm *comm, const uint8_t *re
         return status;
     fill_facts(comm, results, facts);
     args.facts = facts;
+    args.must_use_ccl = comm->config.engine == HETCCL_USE_CCL;
     for (int kind = 0; kind < HETCCL_LINK_KINDS; kind++)
         args.link_cost[kind] = hetccl_topo_default_link_cost((enum hetccl_link_kind)kind);
     for (int kind = 0; kind < HETCCL_ENGINE_KINDS; kind++)
@@ -399,13 +292,14 @@ static size_t engine_area_offset(const struct hetccl_comm *comm)
         n_candidates += rank == comm->rank || is_candidate(comm, rank, comm->rank);
     offset = sizeof(struct host_header) + n_candidates * sizeof(struct hetccl_doorbell);
     for (uint32_t island = 0; island < own_island; island++)
-        if (topo->islands[island].host == topo->host_of[comm->rank] && topo->islands[island].n_ranks > 1)
+        if (topo->islands[island].host == topo->host_of[comm->rank] &&
+            topo->islands[island].engine == HETCCL_ENGINE_SHM)
             offset +=
                 hetccl_round_up(hetccl_engine_shm_bytes(topo->islands[island].n_ranks), HETCCL_CACHE_LINE);
     return offset;
 }
 
-static enum hetccl_status make_engine(struct hetccl_comm *comm)
+static enum hetccl_status make_shm_engine(struct hetccl_comm *comm)
 {
     const struct hetccl_island *island = &comm->topo.islands[comm->topo.island_of[comm->rank]];
     struct hetccl_doorbell **doorbells = NULL;
@@ -413,8 +307,6 @@ static enum hetccl_status make_engine(struct hetccl_comm *comm)
     enum hetccl_status status;
     size_t offset;
 
-    if (island->n_ranks == 1)
-        return HETCCL_OK;
     offset = engine_area_offset(comm);
     if (offset + hetccl_engine_shm_bytes(island->n_ranks) > comm->host_segment.bytes)
         return hetccl_fail(HETCCL_ERR_INTERNAL,
@@ -438,6 +330,45 @@ static enum hetccl_status make_engine(struct hetccl_comm *comm)
     return status;
 }
 
+static bool has_ccl_island(const struct hetccl_topo *topo)
+{
+    for (uint32_t i = 0; i < topo->n_islands; i++)
+        if (topo->islands[i].engine == HETCCL_ENGINE_CCL)
+            return true;
+    return false;
+}
+
+/* All ranks of a communicator with such an island meet here; those of other islands only pass on what they
+ * hear.
+ */
+static enum hetccl_status make_ccl_engine(struct hetccl_comm *comm)
+{
+    const struct hetccl_island *island = &comm->topo.islands[comm->topo.island_of[comm->rank]];
+    const struct hetccl_ccl_api *api = hetccl_vendor_api_loaded();
+    struct ncclComm *vendor = NULL;
+    enum hetccl_status status = hetccl_comm_join_vendor(comm, island, &vendor);
+
+    if (status != HETCCL_OK || vendor == NULL)
+        return status;
+    return hetccl_engine_ccl_create(api, vendor, comm->topo.island_rank_of[comm->rank], island->n_ranks,
+                                    &comm->engine);
+}
+
+/* p2p needs no object: the executor lowers its steps to sends and combines. */
+static enum hetccl_status make_engine(struct hetccl_comm *comm)
+{
+    const struct hetccl_topo *topo = &comm->topo;
+    enum hetccl_status status = HETCCL_OK;
+
+    if (hetccl_topo_is_native(topo))
+        return HETCCL_OK;
+    if (has_ccl_island(topo))
+        status = make_ccl_engine(comm);
+    if (status == HETCCL_OK && topo->islands[topo->island_of[comm->rank]].engine == HETCCL_ENGINE_SHM)
+        status = make_shm_engine(comm);
+    return status;
+}
+
 /* Ranks whose launches share this rank's device. */
 static uint32_t n_sharing(const struct hetccl_comm *comm)
 {
@@ -454,7 +385,7 @@ static enum hetccl_status make_bridge(struct hetccl_comm *comm)
     struct hetccl_bridge *bridge;
     enum hetccl_status status;
 
-    if (comm->device->ops->is_synchronous)
+    if (comm->device->ops->is_synchronous || hetccl_topo_is_native(&comm->topo))
         return HETCCL_OK;
     status = hetccl_bridge_create(comm->device, n_sharing(comm), comm->config.ring_slot_bytes, &bridge);
     if (status != HETCCL_OK)
@@ -481,10 +412,11 @@ enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)
 {
     const struct hetccl_island *island;
     uint8_t *results = NULL;
-    enum hetccl_status status = hetccl_device_open(&comm->config, HETCCL_DEVICE_OF_THREAD, &comm->device);
+    enum hetccl_status status = comm->device_status;
 
-    if (status == HETCCL_OK)
-        status = exchange_facts(comm);
+    if (status != HETCCL_OK)
+        return hetccl_fail_quietly(status, "%s", comm->failure_text);
+    status = hetccl_comm_exchange_facts(comm);
     if (status == HETCCL_OK)
         status = hetccl_alloc(comm->n_ranks, 1, &results);
     if (status == HETCCL_OK)
@@ -515,9 +447,16 @@ enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)
                                          .n_island_ranks = island->n_ranks,
                                          .island_rank = comm->topo.island_rank_of[comm->rank]};
     comm->is_crowded = hetccl_comm_is_crowded(comm);
+    if (hetccl_topo_is_native(&comm->topo))
+        status = hetccl_comm_join_native(comm);
+    if (status != HETCCL_OK)
+        return status;
     log_result(comm);
     /* Only the first outcome counts: a failure that came in meanwhile stays. */
     int expected = (int)HETCCL_AGAIN;
     (void)atomic_compare_exchange_strong(&comm->state, &expected, (int)HETCCL_OK);
-    return expected == (int)HETCCL_AGAIN ? HETCCL_OK : hetccl_comm_async_state(comm);
+    if (expected != (int)HETCCL_AGAIN)
+        return hetccl_comm_async_state(comm);
+    hetccl_comm_become_native(comm);
+    return HETCCL_OK;
 }

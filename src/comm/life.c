@@ -6,8 +6,6 @@
 #include "base/time.h"
 #include "comm/internal.h"
 
-#define COMM_MAGIC 0x4843434c6d6f6331ull
-
 enum { ABORT_WAIT_MS = 1500, DESTROY_BARRIER_S = 2 };
 
 /* ---- forked children ---- */
@@ -40,7 +38,7 @@ enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out)
 
     if (status != HETCCL_OK)
         return status;
-    *out = (struct hetccl_comm_options){.is_blocking = config.blocking};
+    *out = (struct hetccl_comm_options){.is_blocking = config.blocking, .device = HETCCL_DEVICE_OF_THREAD};
     return HETCCL_OK;
 }
 
@@ -62,7 +60,7 @@ static enum hetccl_status take_memory(struct hetccl_comm **out)
     pthread_mutex_unlock(&retired_lock);
     if (comm == NULL)
         return hetccl_alloc_aligned(1, sizeof(*comm), out);
-    memset((char *)comm + sizeof(comm->magic), 0, sizeof(*comm) - sizeof(comm->magic));
+    memset((char *)comm + sizeof(comm->head.magic), 0, sizeof(*comm) - sizeof(comm->head.magic));
     *out = comm;
     return HETCCL_OK;
 }
@@ -97,14 +95,24 @@ enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options, 
     pthread_mutex_init(&comm->lock, NULL);
     pthread_mutex_init(&comm->calls_lock, NULL);
     atomic_store(&comm->state, (int)HETCCL_AGAIN);
-    comm->magic = COMM_MAGIC;
+    /* Only this thread knows which GPU is its own; a failure is kept for init, which tells the other ranks.
+     */
+    comm->device_status = hetccl_device_open(&comm->config, options->device, &comm->device);
+    if (comm->device_status != HETCCL_OK)
+        (void)snprintf(comm->failure_text, sizeof(comm->failure_text), "%s", hetccl_last_error_thread());
+    comm->head.magic = HETCCL_COMM_MAGIC;
     *out = comm;
     return HETCCL_OK;
 }
 
 bool hetccl_comm_is_valid(const struct hetccl_comm *comm)
 {
-    return comm != NULL && ((uintptr_t)comm & (HETCCL_CACHE_LINE - 1)) == 0 && comm->magic == COMM_MAGIC;
+    uint64_t magic;
+
+    if (comm == NULL || ((uintptr_t)comm & (HETCCL_CACHE_LINE - 1)) != 0)
+        return false;
+    magic = atomic_load_explicit(&comm->head.magic, memory_order_acquire);
+    return magic == HETCCL_COMM_MAGIC || magic == HETCCL_COMM_NATIVE || magic == HETCCL_COMM_PENDING;
 }
 
 static void free_scratch(struct hetccl_comm *comm, const struct hetccl_scratch *scratch)
@@ -129,11 +137,17 @@ static void release_device(struct hetccl_comm *comm)
 static void release(struct hetccl_comm *comm)
 {
     hetccl_comm_watch_stop(comm);
+    /* Set only when it failed, or was aborted, between joining the vendor's and becoming native. */
+    if (comm->head.vendor != NULL)
+        (void)hetccl_ccl_end(comm->head.api, comm->head.vendor, true, ABORT_WAIT_MS);
     hetccl_comm_drop_plans(comm);
     hetccl_comm_close_links(comm);
-    if (comm->engine != NULL)
+    if (comm->engine != NULL) {
+        comm->engine->must_abort = hetccl_is_error((enum hetccl_status)atomic_load(&comm->state));
         comm->engine->ops->destroy(comm->engine);
+    }
     hetccl_mesh_destroy(comm->mesh);
+    hetccl_comm_drop_child(comm);
     release_device(comm);
     hetccl_segment_fini(&comm->host_segment);
     if (comm->has_topo)
@@ -144,7 +158,7 @@ static void release(struct hetccl_comm *comm)
     hetccl_free(comm->private_doorbell);
     pthread_mutex_destroy(&comm->lock);
     pthread_mutex_destroy(&comm->calls_lock);
-    comm->magic = 0;
+    comm->head.magic = 0;
     retire_memory(comm);
 }
 
@@ -209,6 +223,11 @@ static void on_failed(void *context, enum hetccl_status status, uint32_t culprit
     struct hetccl_comm *comm = context;
 
     (void)culprit_rank;
+    /* From then on the vendor's library says what has failed. */
+    if (atomic_load(&comm->head.magic) == HETCCL_COMM_NATIVE) {
+        hetccl_log(HETCCL_LOG_INFO, "comm", "rank %u: native communicator: %s", comm->rank, text);
+        return;
+    }
     if (keep_failure(comm, status, text))
         hetccl_log(HETCCL_LOG_WARN, "comm", "rank %u: communicator failed: %s", comm->rank, text);
     hetccl_comm_ring(comm);
@@ -235,7 +254,8 @@ enum hetccl_status hetccl_comm_check_usable(struct hetccl_comm *comm)
             HETCCL_ERR_USAGE,
             "rank %u: the communicator belongs to the parent of this forked process; create one here",
             comm->rank);
-    if (status == HETCCL_AGAIN)
+    /* A native one gets here when it became so while a call, made too early, was being checked. */
+    if (status == HETCCL_AGAIN || atomic_load(&comm->head.magic) != HETCCL_COMM_MAGIC)
         return hetccl_fail(HETCCL_ERR_ARG,
                            "rank %u: the communicator is still being set up; poll ncclCommGetAsyncError",
                            comm->rank);
@@ -249,6 +269,8 @@ enum hetccl_status hetccl_comm_async_state(struct hetccl_comm *comm)
 {
     enum hetccl_status status = (enum hetccl_status)atomic_load_explicit(&comm->state, memory_order_acquire);
 
+    if (atomic_load(&comm->head.magic) != HETCCL_COMM_MAGIC)
+        return hetccl_comm_vendor_state(comm);
     if (hetccl_is_error(status))
         return sticky_failure(comm);
     return atomic_load(&comm->n_jobs) > 0 ? HETCCL_AGAIN : status;
@@ -366,9 +388,17 @@ void hetccl_comm_destroy(struct hetccl_comm *comm)
     /* A child of fork shares sockets and memory with its parent: it leaves all of them alone. */
     if (comm->fork_generation != hetccl_fork_generation())
         return;
+    if (hetccl_comm_end_native(comm, false, NULL))
+        return;
     hetccl_comm_drain(comm);
     say_good_bye(comm);
     /* A thread that can't be got out keeps its memory: a leak is better than a crash. */
+    if (is_empty_within(comm, ABORT_WAIT_MS))
+        release(comm);
+}
+
+void hetccl_comm_leave(struct hetccl_comm *comm)
+{
     if (is_empty_within(comm, ABORT_WAIT_MS))
         release(comm);
 }
@@ -379,6 +409,8 @@ void hetccl_comm_abort(struct hetccl_comm *comm)
     struct hetccl_mesh *mesh;
 
     if (comm == NULL || comm->fork_generation != hetccl_fork_generation())
+        return;
+    if (hetccl_comm_end_native(comm, true, NULL))
         return;
     /* Another thread may still be setting everything up; only the mesh is there for both to see. */
     mesh = comm->mesh;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a communicator says of itself, and memory that belongs to no call. */
-#include "base/memory.h"
+/* What a communicator says of itself. */
 #include "comm/internal.h"
 
 int hetccl_comm_rank(const struct hetccl_comm *comm)
@@ -21,6 +20,11 @@ int hetccl_comm_device(const struct hetccl_comm *comm)
 const char *hetccl_comm_device_name(const struct hetccl_comm *comm)
 {
     return comm->device != NULL ? comm->device->ops->name : "";
+}
+
+bool hetccl_comm_is_asynchronous(const struct hetccl_comm *comm)
+{
+    return comm->device != NULL && !comm->device->ops->is_synchronous;
 }
 
 bool hetccl_comm_is_blocking(const struct hetccl_comm *comm)
@@ -80,74 +84,4 @@ const char *hetccl_comm_host_name(const struct hetccl_comm *comm, int rank)
     if (comm->peers == NULL || rank < 0 || (uint32_t)rank >= comm->n_ranks)
         return "";
     return comm->peers[rank].host_name;
-}
-
-/* ---- memory ---- */
-
-struct registration {
-    struct hetccl_comm *comm;
-    void *buffer;
-    size_t bytes;
-};
-
-enum hetccl_status hetccl_comm_register(struct hetccl_comm *comm, void *buffer, size_t bytes,
-                                        void **handle_out)
-{
-    struct registration *registration = NULL;
-    enum hetccl_status status;
-
-    if (buffer == NULL || bytes == 0)
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: an empty buffer can't be registered", comm->rank);
-    status = hetccl_alloc(1, sizeof(*registration), &registration);
-    if (status != HETCCL_OK)
-        return status;
-    *registration = (struct registration){.comm = comm, .buffer = buffer, .bytes = bytes};
-    *handle_out = registration;
-    return HETCCL_OK;
-}
-
-enum hetccl_status hetccl_comm_deregister(struct hetccl_comm *comm, void *handle)
-{
-    struct registration *registration = handle;
-
-    if (registration == NULL)
-        return HETCCL_OK;
-    if (registration->comm != comm)
-        return hetccl_fail(HETCCL_ERR_ARG, "rank %u: the handle was not made by this communicator",
-                           comm->rank);
-    registration->comm = NULL;
-    hetccl_free(registration);
-    return HETCCL_OK;
-}
-
-static enum hetccl_status with_device(struct hetccl_device **out)
-{
-    struct hetccl_config config;
-    enum hetccl_status status = hetccl_config_parse(&config);
-
-    return status == HETCCL_OK ? hetccl_device_open(&config, HETCCL_DEVICE_OF_THREAD, out) : status;
-}
-
-enum hetccl_status hetccl_comm_mem_alloc(size_t bytes, void **out)
-{
-    struct hetccl_device *device;
-    enum hetccl_status status = with_device(&device);
-
-    if (status != HETCCL_OK)
-        return status;
-    status = device->ops->mem_alloc(device, bytes > 0 ? bytes : 1, HETCCL_MEMORY_DEVICE, out);
-    device->ops->close(device);
-    return status;
-}
-
-enum hetccl_status hetccl_comm_mem_free(void *memory)
-{
-    struct hetccl_device *device;
-    enum hetccl_status status = with_device(&device);
-
-    if (status != HETCCL_OK)
-        return status;
-    device->ops->mem_free(device, memory, HETCCL_MEMORY_DEVICE);
-    device->ops->close(device);
-    return HETCCL_OK;
 }

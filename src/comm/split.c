@@ -31,6 +31,18 @@ static int compare_members(const void *a, const void *b)
     return x->parent_rank < y->parent_rank ? -1 : x->parent_rank > y->parent_rank;
 }
 
+/* Whatever the calling thread's device is now. */
+static enum hetccl_status use_device_of(const struct hetccl_comm *parent, struct hetccl_comm *child)
+{
+    if (parent->device == NULL ||
+        (child->device != NULL && child->device->ordinal == parent->device->ordinal))
+        return HETCCL_OK;
+    if (child->device != NULL)
+        child->device->ops->close(child->device);
+    child->device = NULL;
+    return hetccl_device_open(&child->config, parent->device->ordinal, &child->device);
+}
+
 /* Joins `child` to the others of the list; parent_ranks is by child rank. */
 static enum hetccl_status join_child(struct hetccl_comm *parent, struct hetccl_comm *child,
                                      const uint32_t *parent_ranks, uint32_t n_ranks, uint64_t label)
@@ -46,12 +58,17 @@ static enum hetccl_status join_child(struct hetccl_comm *parent, struct hetccl_c
     enum hetccl_status status;
 
     child->n_ranks = n_ranks;
+    /* A child of which nothing is said is like its parent. */
+    if (child->options.vendor.bytes == 0)
+        child->options.vendor = parent->options.vendor;
     for (uint32_t i = 0; i < n_ranks; i++)
         if (parent_ranks[i] == parent->rank)
             child->rank = i;
     atomic_fetch_add(&child->n_inside, 1);
     status = hetccl_mesh_create_child(&args, &mesh);
     child->mesh = mesh;
+    if (status == HETCCL_OK)
+        status = use_device_of(parent, child);
     if (status == HETCCL_OK)
         status = hetccl_comm_join(child);
     if (status != HETCCL_OK)

@@ -119,6 +119,8 @@ struct hetccl_reduce {
  * kernel's failure is seen by whatever operation comes next (HETCCL_ERR_DEVICE), and by all after it.
  *
  * close              gives everything back that open took; never fails. What the caller created goes first.
+ * bind_thread        makes the device the calling thread's current one, and leaves it so: for threads of our
+ * own in which a vendor's library is called.
  *
  * mem_alloc          bytes > 0, at least 256-byte aligned, contents undefined. No memory: HETCCL_ERR_SYSTEM
  * on the host, HETCCL_ERR_DEVICE on a GPU. May block. mem_free takes NULL and may wait for all work of the
@@ -179,6 +181,7 @@ struct hetccl_device_ops {
     const char *name; /* "host" */
     bool is_synchronous;
     void (*close)(struct hetccl_device *device);
+    enum hetccl_status (*bind_thread)(struct hetccl_device *device);
 
     enum hetccl_status (*mem_alloc)(struct hetccl_device *device, size_t bytes, enum hetccl_memory_kind kind,
                                     void **out);

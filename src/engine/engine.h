@@ -55,12 +55,18 @@ struct hetccl_engine;
  * progress  HETCCL_OK when the operation is done (results in dst, src reusable), HETCCL_AGAIN while it goes
  * on, HETCCL_ERR_USAGE on ranks that disagree (naming both), HETCCL_ERR_REMOTE when a rank has left.
  *           *moved_out says whether anything moved, for the caller's decision to spin or to sleep.
+ * enqueue   instead of start and progress, for engines of asynchronous devices (NULL in others; start and
+ * progress of those that have it refuse): puts the operation on the stream and returns. *op may be reused at once,
+ * its pieces too; its buffers are in use until the stream has got there. Capturable. May block at the first
+ * operation of a kind, while the ranks connect; an error leaves the engine in no defined state.
  * destroy   at any moment; tells the others that this rank has left. Takes NULL.
  */
 struct hetccl_engine_ops {
     const char *name; /* "shm" */
     enum hetccl_status (*start)(struct hetccl_engine *engine, const struct hetccl_engine_op *op);
     enum hetccl_status (*progress)(struct hetccl_engine *engine, bool *moved_out);
+    enum hetccl_status (*enqueue)(struct hetccl_engine *engine, const struct hetccl_engine_op *op,
+                                  struct hetccl_stream stream);
     void (*destroy)(struct hetccl_engine *engine);
 };
 
@@ -71,6 +77,7 @@ struct hetccl_engine_counters {
 struct hetccl_engine {
     const struct hetccl_engine_ops *ops;
     uint32_t island_rank, n_ranks;
+    bool must_abort; /* set before destroy: end running operations rather than wait for them */
     struct hetccl_engine_counters counters;
 };
 

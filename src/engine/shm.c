@@ -195,7 +195,8 @@ static void shm_destroy(struct hetccl_engine *engine)
     free_engine(shm);
 }
 
-static const struct hetccl_engine_ops shm_ops = {"shm", shm_start, shm_progress, shm_destroy};
+static const struct hetccl_engine_ops shm_ops = {
+    .name = "shm", .start = shm_start, .progress = shm_progress, .destroy = shm_destroy};
 
 size_t hetccl_engine_shm_bytes(uint32_t n_ranks)
 {

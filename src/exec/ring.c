@@ -11,39 +11,18 @@ enum {
     DATA_ALIGNMENT = 4096,
 };
 
-/* One direction in host memory, and a p2p rank's memory: `full` words, `free` words, slots. */
+/* One direction: words, all 0 in the beginning, then slots. */
 static size_t block_bytes(size_t slot_bytes)
 {
-    return hetccl_round_up(2 * (size_t)WORDS_BYTES, DATA_ALIGNMENT) +
+    return hetccl_round_up(WORDS_BYTES, DATA_ALIGNMENT) +
            hetccl_round_up(HETCCL_RING_SLOTS * slot_bytes, DATA_ALIGNMENT);
-}
-
-static uint32_t *full_words(char *block)
-{
-    return (uint32_t *)(void *)block;
-}
-
-static uint32_t *free_words(char *block)
-{
-    return (uint32_t *)(void *)(block + WORDS_BYTES);
-}
-
-static unsigned char *slots(char *block)
-{
-    return (unsigned char *)block + hetccl_round_up(2 * (size_t)WORDS_BYTES, DATA_ALIGNMENT);
-}
-
-/* Host memory only. */
-static void mark_free(char *block)
-{
-    for (uint32_t slot = 0; slot < HETCCL_RING_SLOTS; slot++)
-        free_words(block)[slot * HETCCL_RING_WORD_STRIDE] = 1;
 }
 
 static struct hetccl_ring_view view_of(char *block, size_t slot_bytes)
 {
-    return (struct hetccl_ring_view){
-        .full = full_words(block), .free = free_words(block), .data = slots(block), .slot_bytes = slot_bytes};
+    return (struct hetccl_ring_view){.words = (uint32_t *)(void *)block,
+                                     .data = (unsigned char *)block + hetccl_round_up(WORDS_BYTES, DATA_ALIGNMENT),
+                                     .slot_bytes = slot_bytes};
 }
 
 size_t hetccl_ring_shm_bytes(size_t slot_bytes)
@@ -55,7 +34,7 @@ enum hetccl_status hetccl_ring_shm_open(struct hetccl_device *device, void *segm
                                         bool is_first, struct hetccl_ring *out)
 {
     size_t bytes = hetccl_ring_shm_bytes(slot_bytes);
-    char *host = segment, *first;
+    char *first;
     void *address;
     enum hetccl_status status = device->ops->host_register(device, segment, bytes);
 
@@ -66,10 +45,6 @@ enum hetccl_status hetccl_ring_shm_open(struct hetccl_device *device, void *segm
         device->ops->host_unregister(device, segment);
         return status;
     }
-    if (is_first) {
-        mark_free(host);
-        mark_free(host + block_bytes(slot_bytes));
-    }
     first = address;
     *out = (struct hetccl_ring){.device = device, .registered = segment};
     out->send = view_of(is_first ? first : first + block_bytes(slot_bytes), slot_bytes);
@@ -77,24 +52,20 @@ enum hetccl_status hetccl_ring_shm_open(struct hetccl_device *device, void *segm
     return HETCCL_OK;
 }
 
-/* `full` words 0, `free` words 1, before anybody can see them. */
-static enum hetccl_status prepare_words(struct hetccl_device *device, char *block)
+/* Before anybody can see them. */
+static enum hetccl_status clear_words(struct hetccl_device *device, char *block)
 {
     struct hetccl_stream stream = {0};
-    enum hetccl_status status;
-    char *words;
+    enum hetccl_status status = device->ops->stream_create(device, HETCCL_STREAM_NORMAL, &stream);
 
-    status = hetccl_alloc(2, WORDS_BYTES, &words);
     if (status != HETCCL_OK)
         return status;
-    mark_free(words);
-    status = device->ops->stream_create(device, HETCCL_STREAM_NORMAL, &stream);
+    status = device->ops->fill(device, stream, block, 0, WORDS_BYTES);
     if (status == HETCCL_OK)
-        status = device->ops->copy(device, stream, block, words, 2 * (size_t)WORDS_BYTES);
-    while (status == HETCCL_OK && (status = device->ops->stream_query(device, stream)) == HETCCL_AGAIN)
-        status = HETCCL_OK;
+        do
+            status = device->ops->stream_query(device, stream);
+        while (status == HETCCL_AGAIN);
     device->ops->stream_destroy(device, stream);
-    hetccl_free(words);
     return status;
 }
 
@@ -111,7 +82,7 @@ enum hetccl_status hetccl_ring_p2p_open(struct hetccl_device *device, size_t slo
     memset(&offer, 0, sizeof(offer));
     offer.address = (uintptr_t)own;
     offer.pid = (uint64_t)getpid();
-    status = prepare_words(device, own);
+    status = clear_words(device, own);
     if (status == HETCCL_OK)
         status = device->ops->ipc_export(device, own, &offer.handle);
     if (status != HETCCL_OK) {
@@ -128,7 +99,6 @@ enum hetccl_status hetccl_ring_p2p_connect(struct hetccl_ring *ring, size_t slot
 {
     struct hetccl_ipc_mapping mapping = {.address = NULL};
     char *peer = (char *)(uintptr_t)offer->address;
-    char *own = ring->own;
 
     if (offer->pid != (uint64_t)getpid()) {
         enum hetccl_status status = ring->device->ops->ipc_import(ring->device, &offer->handle, &mapping);
@@ -138,10 +108,8 @@ enum hetccl_status hetccl_ring_p2p_connect(struct hetccl_ring *ring, size_t slot
         peer = mapping.address;
     }
     ring->peer = mapping;
-    ring->recv = view_of(own, slot_bytes);
-    ring->recv.free = free_words(peer);
+    ring->recv = view_of(ring->own, slot_bytes);
     ring->send = view_of(peer, slot_bytes);
-    ring->send.free = free_words(own);
     return HETCCL_OK;
 }
 

@@ -6,7 +6,7 @@
  * Rings between this rank's device and a peer, one each way (layout and protocol: kernels/device/program.h).
  *
  *   shm  words and slots in host memory that both processes have mapped and registered with their device
- *   p2p  slots and `full` words in the receiver's device memory, `free` words in the sender's, mapped by IPC
+ *   p2p  words and slots in the receiver's device memory, mapped by IPC
  *
  * Nothing here blocks on the peer. Threads: one at a time.
  */
@@ -33,8 +33,7 @@ size_t hetccl_ring_shm_bytes(size_t slot_bytes);
  * hetccl_ring_shm_open -- rings in a segment that both ranks have mapped.
  *
  * segment  [in] hetccl_ring_shm_bytes() of it, page aligned; borrowed until close
- * is_first [in] exactly one side says true: it sends through the first ring, and prepares both; it must have
- *               returned before the other side is told of the segment
+ * is_first [in] exactly one side says true: it sends through the first ring
  * Errors: the device's, from registering.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_ring_shm_open(struct hetccl_device *device, void *segment,

@@ -16,7 +16,8 @@ struct keyed_rank {
 };
 
 struct group {
-    uint32_t first, n_ranks; /* into the sorted pairs; after cutting, a part of a group */
+    uint32_t first, n_ranks;        /* into the sorted pairs; after cutting, a part of a group */
+    enum hetccl_engine_kind engine; /* of an island: of all its ranks */
 };
 
 /* Working memory of one build. */
@@ -26,7 +27,8 @@ struct build {
     struct keyed_rank *sorted;
     struct group *groups;
     uint32_t n_groups;
-    uint32_t *next; /* per host: the domain of that host, or none */
+    uint64_t *gpu_keys; /* of one island, sorted */
+    uint32_t *next;     /* per host: the domain of that host, or none */
 };
 
 enum { NONE = UINT32_MAX };
@@ -56,7 +58,9 @@ static void set_island_key(struct keyed_rank *out, const struct hetccl_rank_fact
 
 static void add_group(struct build *b, uint32_t first, uint32_t n_ranks)
 {
-    b->groups[b->n_groups++] = (struct group){.first = first, .n_ranks = n_ranks};
+    enum hetccl_engine_kind engine = b->args->facts[b->sorted[first].rank].engine;
+
+    b->groups[b->n_groups++] = (struct group){.first = first, .n_ranks = n_ranks, .engine = engine};
 }
 
 /* Cuts one engine's ranks by the split sizes; what is left over forms a last island. */
@@ -102,6 +106,88 @@ static void find_groups(struct build *b, bool is_splitting)
     qsort_r(b->groups, b->n_groups, sizeof(*b->groups), compare_groups, b->sorted);
 }
 
+/* ---- GPUs that ranks share ---- */
+
+static int compare_keys(const void *a_, const void *b_)
+{
+    const uint64_t *a = a_, *b = b_;
+
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* The key of a GPU that two ranks of the group have, or 0. */
+static uint64_t find_shared_gpu(struct build *b, const struct group *group)
+{
+    for (uint32_t i = 0; i < group->n_ranks; i++)
+        b->gpu_keys[i] = b->args->facts[b->sorted[group->first + i].rank].gpu_key;
+    qsort(b->gpu_keys, group->n_ranks, sizeof(*b->gpu_keys), compare_keys);
+    for (uint32_t i = 1; i < group->n_ranks; i++)
+        if (b->gpu_keys[i] != 0 && b->gpu_keys[i] == b->gpu_keys[i - 1])
+            return b->gpu_keys[i];
+    return 0;
+}
+
+static enum hetccl_status refuse_shared_gpu(const struct build *b, const struct group *group, uint64_t key)
+{
+    uint32_t ranks[2] = {0, 0}, n = 0;
+
+    for (uint32_t i = 0; i < group->n_ranks && n < 2; i++)
+        if (b->args->facts[b->sorted[group->first + i].rank].gpu_key == key)
+            ranks[n++] = b->sorted[group->first + i].rank;
+    return hetccl_fail(
+        HETCCL_ERR_USAGE,
+        "ranks %u and %u share one GPU, which the vendor's library refuses: give each rank its "
+        "own, or unset HETCCL_ENGINE=ccl",
+        ranks[0], ranks[1]);
+}
+
+/*
+ * Replaces a group by smaller ones, appended to the list: the ranks that can use p2p by host, the others one
+ * by one. The first of them takes its place; until then there may be a group more than ranks.
+ */
+static void break_up(struct build *b, uint32_t index)
+{
+    struct group whole = b->groups[index];
+    uint32_t n_before = b->n_groups, first = whole.first, end = whole.first + whole.n_ranks;
+
+    for (uint32_t i = first; i < end; i++) {
+        const struct hetccl_rank_facts *facts = &b->args->facts[b->sorted[i].rank];
+
+        b->sorted[i].key[0] = facts->has_p2p ? 1 : 0;
+        b->sorted[i].key[1] = facts->has_p2p ? facts->host_key : b->sorted[i].rank;
+        b->sorted[i].key[2] = b->sorted[i].key[3] = 0;
+    }
+    qsort(b->sorted + first, whole.n_ranks, sizeof(*b->sorted), compare_keyed_ranks);
+    for (uint32_t i = first + 1; i <= end; i++) {
+        if (i < end && memcmp(b->sorted[i].key, b->sorted[first].key, sizeof(b->sorted[i].key)) == 0)
+            continue;
+        add_group(b, first, i - first);
+        b->groups[b->n_groups - 1].engine = b->sorted[first].key[0] ? HETCCL_ENGINE_P2P : HETCCL_ENGINE_NONE;
+        first = i;
+    }
+    b->groups[index] = b->groups[n_before];
+    memmove(&b->groups[n_before], &b->groups[n_before + 1],
+            (b->n_groups - n_before - 1) * sizeof(*b->groups));
+    b->n_groups--;
+}
+
+static enum hetccl_status break_up_shared(struct build *b)
+{
+    uint32_t n_whole = b->n_groups;
+
+    for (uint32_t i = 0; i < n_whole; i++) {
+        uint64_t key = b->groups[i].engine == HETCCL_ENGINE_CCL ? find_shared_gpu(b, &b->groups[i]) : 0;
+
+        if (key == 0)
+            continue;
+        if (b->args->must_use_ccl)
+            return refuse_shared_gpu(b, &b->groups[i], key);
+        break_up(b, i);
+    }
+    qsort_r(b->groups, b->n_groups, sizeof(*b->groups), compare_groups, b->sorted);
+    return HETCCL_OK;
+}
+
 static void find_hosts(struct build *b, struct hetccl_topo *topo)
 {
     for (uint32_t rank = 0; rank < b->n_ranks; rank++)
@@ -120,7 +206,9 @@ static void set_island(struct build *b, struct hetccl_topo *topo, uint32_t index
     const struct hetccl_rank_facts *facts = &b->args->facts[b->sorted[group->first].rank];
 
     island->vendor = facts->vendor;
-    island->engine = group->n_ranks > 1 ? facts->engine : HETCCL_ENGINE_NONE;
+    island->engine = group->n_ranks > 1 ? group->engine : HETCCL_ENGINE_NONE;
+    if (topo->n_ranks == 1 && group->engine == HETCCL_ENGINE_CCL)
+        island->engine = HETCCL_ENGINE_CCL;
     island->n_ranks = group->n_ranks;
     island->host = topo->host_of[b->sorted[group->first].rank];
     for (uint32_t i = 0; i < group->n_ranks; i++) {
@@ -134,17 +222,23 @@ static void set_island(struct build *b, struct hetccl_topo *topo, uint32_t index
     }
 }
 
-static void find_islands(struct build *b, struct hetccl_topo *topo, uint32_t *rank_storage)
+static enum hetccl_status find_islands(struct build *b, struct hetccl_topo *topo, uint32_t *rank_storage)
 {
+    enum hetccl_status status;
+
     for (uint32_t rank = 0; rank < b->n_ranks; rank++)
         set_island_key(&b->sorted[rank], &b->args->facts[rank], rank);
     find_groups(b, true);
+    status = break_up_shared(b);
+    if (status != HETCCL_OK)
+        return status;
     topo->n_islands = b->n_groups;
     for (uint32_t i = 0; i < b->n_groups; i++) {
         topo->islands[i].ranks = rank_storage;
         rank_storage += b->groups[i].n_ranks;
         set_island(b, topo, i);
     }
+    return HETCCL_OK;
 }
 
 /* Islands come in ascending order, so each domain's list is ascending and domains are numbered by their first
@@ -231,23 +325,43 @@ static enum hetccl_status allocate(struct hetccl_topo *topo, size_t n_ranks)
     return HETCCL_OK;
 }
 
-static void fill(struct build *b, struct hetccl_topo *topo)
+static enum hetccl_status fill(struct build *b, struct hetccl_topo *topo)
 {
+    enum hetccl_status status;
+
     topo->n_ranks = b->n_ranks;
     memcpy(topo->link_cost, b->args->link_cost, sizeof(topo->link_cost));
     memcpy(topo->engine_cost, b->args->engine_cost, sizeof(topo->engine_cost));
     for (uint32_t rank = 0; rank < b->n_ranks; rank++)
         topo->link_kinds_of[rank] = b->args->facts[rank].link_kinds;
     find_hosts(b, topo);
-    find_islands(b, topo, topo->island_of + 4 * (size_t)b->n_ranks);
+    status = find_islands(b, topo, topo->island_of + 4 * (size_t)b->n_ranks);
+    if (status != HETCCL_OK)
+        return status;
     find_domains(b, topo, topo->island_of + 5 * (size_t)b->n_ranks);
     topo->hash = topo_hash(topo);
+    return HETCCL_OK;
+}
+
+/* Storage and contents. */
+static enum hetccl_status build(struct build *b, struct hetccl_topo *out)
+{
+    struct hetccl_topo topo = {0};
+    enum hetccl_status status = allocate(&topo, b->n_ranks);
+
+    if (status != HETCCL_OK)
+        return status;
+    status = fill(b, &topo);
+    if (status == HETCCL_OK)
+        *out = topo;
+    else
+        hetccl_topo_fini(&topo);
+    return status;
 }
 
 enum hetccl_status hetccl_topo_build(const struct hetccl_topo_args *args, struct hetccl_topo *out)
 {
     struct build b = {.args = args, .n_ranks = (uint32_t)args->n_ranks};
-    struct hetccl_topo topo = {0};
     enum hetccl_status status;
 
     if (args->n_ranks == 0 || args->n_ranks > INT32_MAX)
@@ -255,17 +369,16 @@ enum hetccl_status hetccl_topo_build(const struct hetccl_topo_args *args, struct
     status = hetccl_alloc(args->n_ranks, sizeof(*b.sorted), &b.sorted);
     if (status != HETCCL_OK)
         return status;
-    status = hetccl_alloc(args->n_ranks, sizeof(*b.groups), &b.groups);
+    status = hetccl_alloc(args->n_ranks + 1, sizeof(*b.groups), &b.groups); /* see break_up() */
     if (status != HETCCL_OK)
         goto undo_sorted;
     status = hetccl_alloc(args->n_ranks, sizeof(*b.next), &b.next);
     if (status != HETCCL_OK)
         goto undo_groups;
-    status = allocate(&topo, args->n_ranks);
-    if (status == HETCCL_OK) {
-        fill(&b, &topo);
-        *out = topo;
-    }
+    status = hetccl_alloc(args->n_ranks, sizeof(*b.gpu_keys), &b.gpu_keys);
+    if (status == HETCCL_OK)
+        status = build(&b, out);
+    hetccl_free(b.gpu_keys);
     hetccl_free(b.next);
 undo_groups:
     hetccl_free(b.groups);
@@ -278,6 +391,11 @@ void hetccl_topo_fini(struct hetccl_topo *topo)
 {
     hetccl_free(topo->storage);
     memset(topo, 0, sizeof(*topo));
+}
+
+bool hetccl_topo_is_native(const struct hetccl_topo *topo)
+{
+    return topo->n_islands == 1 && topo->islands[0].engine == HETCCL_ENGINE_CCL;
 }
 
 enum hetccl_status hetccl_topo_link_kind(const struct hetccl_topo *topo, uint32_t a_rank, uint32_t b_rank,

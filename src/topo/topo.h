@@ -40,6 +40,8 @@ struct hetccl_rank_facts {
     uint64_t library_key; /* version of the vendor's library; islands of `ccl` are split by it */
     enum hetccl_vendor vendor;
     enum hetccl_engine_kind engine; /* best engine the rank can use */
+    bool has_p2p;                   /* engine ccl: p2p will do where ccl can't be */
+    uint64_t gpu_key;               /* equal on ranks that share a GPU; 0: none */
     uint32_t link_kinds;            /* bit per hetccl_link_kind the rank can use across islands */
 };
 
@@ -55,13 +57,14 @@ struct hetccl_topo_args {
     const struct hetccl_rank_facts *facts; /* n_ranks; borrowed during the call */
     const size_t *split_sizes;             /* HETCCL_ISLAND_SPLIT parsed; NULL when n_split_sizes is 0 */
     size_t n_split_sizes;
+    bool must_use_ccl; /* fail rather than put another engine in its place */
     struct hetccl_cost link_cost[HETCCL_LINK_KINDS];
     struct hetccl_cost engine_cost[HETCCL_ENGINE_KINDS];
 };
 
 struct hetccl_island {
     enum hetccl_vendor vendor;
-    enum hetccl_engine_kind engine; /* HETCCL_ENGINE_NONE for one rank */
+    enum hetccl_engine_kind engine; /* HETCCL_ENGINE_NONE for one rank, unless the topology is native */
     uint32_t domain;
     uint32_t host; /* UINT32_MAX when it spans hosts */
     uint32_t n_ranks;
@@ -91,12 +94,17 @@ struct hetccl_topo {
  * hetccl_topo_build -- islands, hosts and domains out of all ranks' facts.
  *
  * Same vendor and, for ccl, same library_key make an island; for p2p and shm also the same host. Then
- * split_sizes cuts each island further (left-over ranks form a last one). Ownership: *out's arrays are freed
- * by hetccl_topo_fini(). Errors: HETCCL_ERR_SYSTEM.
+ * split_sizes cuts each island further (left-over ranks form a last one). A ccl island in which two ranks
+ * share a GPU, which vendors' libraries refuse, falls apart into p2p islands, one a host, or into single
+ * ranks where p2p can't be either. Ownership: *out's arrays are freed by hetccl_topo_fini(). Errors:
+ * HETCCL_ERR_SYSTEM; HETCCL_ERR_USAGE for shared GPUs with must_use_ccl.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_topo_build(const struct hetccl_topo_args *args,
                                                       struct hetccl_topo *out);
 void hetccl_topo_fini(struct hetccl_topo *topo);
+
+/* One island whose engine is ccl, of however many ranks: the communicator is the vendor library's own. */
+bool hetccl_topo_is_native(const struct hetccl_topo *topo);
 
 /*
  * The link kind between two ranks: shm on one host if both can, else the first of verbs, tcp that both can.

@@ -13,6 +13,12 @@ enum {
     HETCCL_WIRE_PEER_BYTES = HETCCL_WIRE_PEER_HOST_BYTES + HETCCL_WIRE_PEER_ARCH_BYTES + 80,
 };
 
+/* Bits of hetccl_wire_peer.flags. */
+enum {
+    HETCCL_WIRE_PEER_SHARES_MEMORY = 1, /* may use shared memory: links, doorbells, engine */
+    HETCCL_WIRE_PEER_HAS_P2P = 2,       /* its GPU's memory can be mapped by other processes */
+};
+
 struct hetccl_wire_peer {
     char host_name[HETCCL_WIRE_PEER_HOST_BYTES];
     char arch[HETCCL_WIRE_PEER_ARCH_BYTES]; /* of the device: "sm_90", "gfx942", "x86_64" */
@@ -27,9 +33,9 @@ struct hetccl_wire_peer {
     uint32_t link_kinds;      /* a bit per enum hetccl_link_kind */
     uint32_t pid;             /* for texts and /proc names */
     uint8_t vendor;           /* enum hetccl_vendor */
-    uint8_t engine;           /* enum hetccl_engine_kind */
+    uint8_t engine;           /* enum hetccl_engine_kind: the best one that the rank can use */
     uint8_t device_kind;      /* enum of the device layer */
-    uint8_t flags;            /* the communicator's */
+    uint8_t flags;            /* HETCCL_WIRE_PEER_* bits */
 };
 
 void hetccl_wire_peer_encode(const struct hetccl_wire_peer *peer, uint8_t out[HETCCL_WIRE_PEER_BYTES]);

@@ -75,10 +75,19 @@ static void cuda_close(struct hetccl_device *device)
     hetccl_free(cuda);
 }
 
+static enum hetccl_status cuda_bind_thread(struct hetccl_device *device)
+{
+    struct hetccl_cuda_device *cuda = hetccl_cuda_of(device);
+
+    return hetccl_cuda_check(cuda, cuda->api.cuCtxPushCurrent_v2(cuda->context), "cuCtxPushCurrent_v2",
+                             "making the device's context current");
+}
+
 static const struct hetccl_device_ops cuda_ops = {
     .name = "cuda",
     .is_synchronous = false,
     .close = cuda_close,
+    .bind_thread = cuda_bind_thread,
     .mem_alloc = hetccl_cuda_mem_alloc,
     .mem_free = hetccl_cuda_mem_free,
     .host_register = hetccl_cuda_register,

@@ -52,10 +52,16 @@ static const char *host_error_name(struct hetccl_device *device, int code)
     return "no code of a runtime";
 }
 
+static enum hetccl_status host_bind_thread(struct hetccl_device *device)
+{
+    return HETCCL_OK;
+}
+
 static const struct hetccl_device_ops host_ops = {
     .name = "host",
     .is_synchronous = true,
     .close = host_close,
+    .bind_thread = host_bind_thread,
     .mem_alloc = hetccl_host_mem_alloc,
     .mem_free = hetccl_host_mem_free,
     .host_register = hetccl_host_register,

@@ -33,9 +33,9 @@ HETCCL_KERNEL_INLINE int is_stopped(const struct state *s)
 }
 
 /* A slot's word. */
-HETCCL_KERNEL_INLINE uint32_t *slot_word(uint32_t *words, uint32_t piece)
+HETCCL_KERNEL_INLINE uint32_t *slot_word(const struct hetccl_ring_view *ring, uint32_t piece)
 {
-    return words + (uint64_t)(piece % HETCCL_RING_SLOTS) * HETCCL_RING_WORD_STRIDE;
+    return ring->words + (uint64_t)(piece % HETCCL_RING_SLOTS) * HETCCL_RING_WORD_STRIDE;
 }
 
 HETCCL_KERNEL_INLINE unsigned char *slot_data(const struct hetccl_ring_view *ring, uint32_t piece)
@@ -100,7 +100,7 @@ HETCCL_KERNEL_INLINE uint32_t report_foreign(const struct state *s, uint32_t lan
 HETCCL_KERNEL_INLINE uint32_t wait_full(const struct state *s, uint32_t lane, uint32_t piece)
 {
     uint32_t expected = hetccl_ring_mark(s->args->tag, piece);
-    const uint32_t *word = slot_word(s->args->recv_lanes[lane].full, piece);
+    const uint32_t *word = slot_word(&s->args->recv_lanes[lane], piece);
 
     for (uint32_t polls = 1;; polls++) {
         uint32_t seen = flag_load_acquire(word);
@@ -129,17 +129,15 @@ HETCCL_KERNEL_INLINE uint32_t wait_inputs(const struct state *s, const struct he
     return verdict;
 }
 
+/* What was read from the slots has arrived, as it was used before the barrier: the order needs no fence. */
 HETCCL_KERNEL_INLINE void release_inputs(const struct state *s, const struct hetccl_bridge_op *op,
                                          uint32_t piece)
 {
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         const struct hetccl_bridge_input *input = &s->args->inputs[op->first_input + i];
-        const struct hetccl_ring_view *ring = &s->args->recv_lanes[input->lane];
 
-        if (input->lane == HETCCL_BRIDGE_NO_LANE)
-            continue;
-        flag_store_relaxed(slot_word(ring->full, input->first_piece + piece), 0);
-        flag_store_release(slot_word(ring->free, input->first_piece + piece), 1);
+        if (input->lane != HETCCL_BRIDGE_NO_LANE)
+            flag_store_relaxed(slot_word(&s->args->recv_lanes[input->lane], input->first_piece + piece), 0);
     }
 }
 
@@ -397,12 +395,11 @@ HETCCL_KERNEL_INLINE uint32_t may_send(const struct state *s, const struct hetcc
                                        const struct hetccl_bridge_op *op, uint32_t piece)
 {
     for (uint32_t polls = 0; polls < POLLS_BETWEEN_STOPS; polls++) {
-        if (are_deps_done(s, op) &&
-            flag_load_acquire(slot_word(lane->ring.free, op->first_piece + piece)) == 1)
+        if (are_deps_done(s, op) && flag_load_acquire(slot_word(&lane->ring, op->first_piece + piece)) == 0)
             return GO;
+        kernel_pause();
         if (s->args->n_send_lanes > s->args->n_send_blocks)
             break;
-        kernel_pause();
     }
     return is_stopped(s) ? STOP : NOT_YET;
 }
@@ -417,10 +414,8 @@ HETCCL_KERNEL_INLINE void send_piece(const struct state *s, const struct hetccl_
     place->dst = slot_data(&lane->ring, number);
     work(s, place);
     block_barrier();
-    if (grid_thread() == 0) {
-        flag_store_relaxed(slot_word(lane->ring.free, number), 0);
-        flag_store_release(slot_word(lane->ring.full, number), hetccl_ring_mark(s->args->tag, number));
-    }
+    if (grid_thread() == 0)
+        flag_store_release(slot_word(&lane->ring, number), hetccl_ring_mark(s->args->tag, number));
 }
 
 /* One piece of the lane if it can go now. NOT_YET also when the lane is through; *n_left counts those that

@@ -8,11 +8,9 @@
  * and on all targets.
  *
  * A ring carries pieces of messages one way, from one rank to another. Piece number n of a call lies in slot
- * n mod HETCCL_RING_SLOTS. Two words a slot, HETCCL_RING_WORD_STRIDE words apart, say whose turn it is:
- *
- *   free  1: the sender may write. It sets 0 before it writes.
- *   full  0, or what hetccl_ring_mark() gives for the piece that lies there. The receiver sets 0, then
- * free 1.
+ * n mod HETCCL_RING_SLOTS. One word a slot, HETCCL_RING_WORD_STRIDE words apart, says whose turn it is: 0 the
+ * sender's, who writes the slot and then what hetccl_ring_mark() gives for the piece; the receiver reads and
+ * writes 0 again.
  *
  * Nothing else is remembered from one call to the next: every call begins with piece 0 and leaves all slots
  * empty. So a captured launch can be replayed, and the two ends of a ring may be served by different kinds of
@@ -31,12 +29,12 @@ enum {
 
 /* A ring by the addresses of the device that works on it. */
 struct hetccl_ring_view {
-    uint32_t *full, *free;
+    uint32_t *words;
     unsigned char *data;
     uint64_t slot_bytes;
 };
 
-/* What `full` holds for piece number `piece` of a call with this tag (14 bits count). */
+/* What a slot's word holds for piece number `piece` of a call with this tag (14 bits count). */
 static inline uint32_t hetccl_ring_mark(uint32_t tag, uint32_t piece)
 {
     return UINT32_C(1) << 30 | (tag & 0x3fff) << 16 | (piece & 0xffff);

@@ -10,11 +10,14 @@
 #include <time.h>
 
 #include "api/registry.h"
+#include "comm/native.h"
 
 enum { MAX_COMMS = 64, MAX_EVENTS = 1024, MAX_RUNS = 64, MAX_ITEMS = 64, PATIENCE_S = 5 };
 
 struct hetccl_comm {
+    struct hetccl_comm_head head; /* zero: none of these is native */
     struct hetccl_comm_options options;
+    bool is_asynchronous;
     int n_ranks, rank;
     enum hetccl_status state;
     bool is_aborted, is_finalized, is_revoked;
@@ -177,6 +180,11 @@ void fake_set_state(struct hetccl_comm *comm, enum hetccl_status state)
     pthread_mutex_unlock(&lock);
 }
 
+void fake_set_asynchronous(struct hetccl_comm *comm)
+{
+    comm->is_asynchronous = true;
+}
+
 void fake_set_topo(struct hetccl_comm *comm, const struct hetccl_topo *topo)
 {
     comm->topo = topo;
@@ -211,7 +219,7 @@ enum hetccl_status hetccl_unique_id_create(const struct hetccl_config *config,
 
 enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out)
 {
-    *out = (struct hetccl_comm_options){.is_blocking = default_blocking};
+    *out = (struct hetccl_comm_options){.is_blocking = default_blocking, .device = -1};
     return HETCCL_OK;
 }
 
@@ -446,6 +454,25 @@ const char *hetccl_comm_device_name(const struct hetccl_comm *comm)
     return "host";
 }
 
+bool hetccl_comm_is_asynchronous(const struct hetccl_comm *comm)
+{
+    return comm->is_asynchronous;
+}
+
+enum hetccl_status hetccl_comm_apply_bias(struct hetccl_comm *comm, const struct hetccl_call *call,
+                                          const void *bias, enum hetccl_red red)
+{
+    const void *inputs[2] = {call->recv, bias};
+    enum hetccl_status status;
+
+    pthread_mutex_lock(&lock);
+    status = scripted("bias");
+    pthread_mutex_unlock(&lock);
+    if (status == HETCCL_OK)
+        hetccl_kernel_reduce(call->recv, inputs, NULL, 2, call->count, call->type, red);
+    return status;
+}
+
 bool hetccl_comm_is_blocking(const struct hetccl_comm *comm)
 {
     return comm->options.is_blocking;
@@ -544,4 +571,37 @@ const char *hetccl_comm_link_in_use(const struct hetccl_comm *comm, int peer)
 const char *hetccl_comm_host_name(const struct hetccl_comm *comm, int rank)
 {
     return "somewhere";
+}
+
+/* ---- native communicators: there are none, nor a vendor's library ---- */
+
+const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out)
+{
+    return NULL;
+}
+
+enum hetccl_status hetccl_comm_expect_native(struct hetccl_comm *comm, const struct hetccl_ccl_api *api,
+                                             const struct hetccl_comm_head *parent,
+                                             struct ncclComm ***slot_out)
+{
+    return HETCCL_ERR_INTERNAL;
+}
+
+bool hetccl_comm_end_native(struct hetccl_comm *comm, bool is_abort, unsigned *code_out)
+{
+    return false;
+}
+
+const struct hetccl_ccl_api *hetccl_vendor_api(void)
+{
+    return NULL;
+}
+
+const struct hetccl_ccl_api *hetccl_vendor_api_loaded(void)
+{
+    return NULL;
+}
+
+void hetccl_vendor_note(const struct hetccl_ccl_api *api, unsigned code, const char *function)
+{
 }

@@ -53,6 +53,8 @@ size_t fake_n_ids(const struct hetccl_comm *comm);
 void fake_set_state(struct hetccl_comm *comm, enum hetccl_status state);
 
 /* Gives a communicator a topology (borrowed). */
+/* The device works on streams. */
+void fake_set_asynchronous(struct hetccl_comm *comm);
 void fake_set_topo(struct hetccl_comm *comm, const struct hetccl_topo *topo);
 
 /* A communicator of n_ranks as the API hands it out, without an init: rank is `rank`. */

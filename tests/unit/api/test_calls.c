@@ -257,6 +257,28 @@ static void a_device_factor_is_read_when_the_call_is_made(void **state)
     factor = 0x4000;
     assert_int_equal(sum(send_memory, recv_memory, 1, ncclBfloat16, (int)op), ncclSuccess);
     assert_int_equal(last_call(0)->op.scale.bits, 0x4000);
+    assert_null(last_call(0)->op.scale_pointer);
+}
+
+/* The host can't read it, and its value counts when the call's work runs. */
+static void an_asynchronous_device_gets_a_device_factor_s_address(void **state)
+{
+    float factor = 2;
+    ncclRedOp_t op, immediate;
+
+    fake_set_asynchronous((struct hetccl_comm *)(void *)handle);
+    assert_int_equal(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32, ncclScalarDevice, handle),
+                     ncclSuccess);
+    assert_int_equal(
+        ncclRedOpCreatePreMulSum(&immediate, &factor, ncclFloat32, ncclScalarHostImmediate, handle),
+        ncclSuccess);
+    assert_int_equal(sum(send_memory, recv_memory, 1, ncclFloat32, (int)op), ncclSuccess);
+    assert_true(last_call(0)->op.has_scale);
+    assert_ptr_equal(last_call(0)->op.scale_pointer, &factor);
+    assert_int_equal(last_call(0)->op.scale.bits, 0);
+    assert_int_equal(sum(send_memory, recv_memory, 1, ncclFloat32, (int)immediate), ncclSuccess);
+    assert_null(last_call(1)->op.scale_pointer);
+    assert_int_equal(last_call(1)->op.scale.bits, 0x40000000);
 }
 
 static void bad_operators_are_not_made(void **state)
@@ -310,6 +332,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(made_operators_are_captured_and_belong_to_one_communicator, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_device_factor_is_read_when_the_call_is_made, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_asynchronous_device_gets_a_device_factor_s_address, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(bad_operators_are_not_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_operators_have_different_handles, set_up, tear_down),
     };

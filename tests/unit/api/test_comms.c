@@ -140,9 +140,12 @@ static void init_all_makes_one_rank_a_device(void **state)
 
     assert_int_equal(setenv("HETCCL_DEVICE", "host", 1), 0);
     assert_int_equal(ncclCommInitAll(comms, 3, devices), ncclSuccess);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(fake_options((struct hetccl_comm *)(void *)comms[i])->device, devices[i]);
         assert_int_equal(ncclCommDestroy(comms[i]), ncclSuccess);
+    }
     assert_int_equal(ncclCommInitAll(comms, 2, NULL), ncclSuccess);
+    assert_int_equal(fake_options((struct hetccl_comm *)(void *)comms[1])->device, 1);
     assert_int_equal(fake_count_events("init"), 5);
     for (int i = 0; i < 2; i++)
         assert_int_equal(ncclCommDestroy(comms[i]), ncclSuccess);

@@ -43,6 +43,10 @@ static void in_a_group_it_is_added_at_the_end_and_once(void **state)
     assert_float_equal(values[0], 11, 0);
     assert_float_equal(values[2], 33, 0);
     assert_float_equal(others[0], 1, 0);
+    fake_fail_next("bias", HETCCL_ERR_DEVICE);
+    assert_int_equal(
+        ncclAllReduceWithBias(values, values, 3, ncclFloat32, ncclSum, handle_of(comm), NULL, bias),
+        ncclUnhandledCudaError);
     fake_fail_next("run", HETCCL_ERR_REMOTE);
     assert_int_equal(
         ncclAllReduceWithBias(values, values, 3, ncclFloat32, ncclSum, handle_of(comm), NULL, bias),

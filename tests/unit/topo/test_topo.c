@@ -171,6 +171,106 @@ static void split_sizes_cut_every_island(void **state)
     hetccl_topo_fini(&topo);
 }
 
+/* One letter a rank: its GPU ('-': none). */
+static void set_gpus(struct bench *b, const char *gpus)
+{
+    for (size_t i = 0; gpus[i] != '\0'; i++) {
+        b->facts[i].gpu_key = gpus[i] == '-' ? 0 : (uint64_t)gpus[i];
+        b->facts[i].has_p2p = true;
+    }
+}
+
+static void expect_engines(const struct hetccl_topo *topo, const char *engines)
+{
+    char text[MAX_RANKS + 1] = "";
+
+    for (uint32_t i = 0; i < topo->n_islands; i++)
+        text[i] = hetccl_engine_name(topo->islands[i].engine)[0];
+    assert_string_equal(engines, text);
+}
+
+static void shared_gpus_end_a_ccl_island(void **state)
+{
+    struct hetccl_topo topo;
+    struct bench b;
+
+    set_up(&b, "nnnn", "1111");
+    set_gpus(&b, "gggh");
+    assert_int_equal(hetccl_topo_build(&b.args, &topo), HETCCL_OK);
+    expect_topo(&topo, "0000", "0000", "0000");
+    expect_engines(&topo, "p");
+    assert_false(hetccl_topo_is_native(&topo));
+    hetccl_topo_fini(&topo);
+    /* p2p is of one host; who can't do it is alone. The others of another vendor keep ccl. */
+    set_up(&b, "nannnan", "1122333");
+    set_gpus(&b, "gghgijk");
+    b.facts[4].has_p2p = false;
+    assert_int_equal(hetccl_topo_build(&b.args, &topo), HETCCL_OK);
+    expect_topo(&topo, "0122314", "0011222", "0122313");
+    expect_engines(&topo, "ncpnn");
+    hetccl_topo_fini(&topo);
+    /* Ranks without a GPU address, and the same GPU in two libraries' islands, are no hindrance. */
+    set_up(&b, "nnnn", "1111");
+    set_gpus(&b, "--g-");
+    assert_int_equal(hetccl_topo_build(&b.args, &topo), HETCCL_OK);
+    expect_engines(&topo, "c");
+    hetccl_topo_fini(&topo);
+    set_gpus(&b, "gghh");
+    b.facts[1].library_key = b.facts[3].library_key = 8;
+    assert_int_equal(hetccl_topo_build(&b.args, &topo), HETCCL_OK);
+    expect_topo(&topo, "0101", "0000", "0000");
+    expect_engines(&topo, "cc");
+    hetccl_topo_fini(&topo);
+}
+
+static void shared_gpus_count_in_the_cut_islands(void **state)
+{
+    struct hetccl_topo topo;
+    struct bench b;
+
+    set_up(&b, "nnnnnn", "111122");
+    set_gpus(&b, "ghghii");
+    b.sizes[0] = b.sizes[1] = 2;
+    b.args.split_sizes = b.sizes;
+    b.args.n_split_sizes = 2;
+    assert_int_equal(hetccl_topo_build(&b.args, &topo), HETCCL_OK);
+    expect_topo(&topo, "001122", "000011", "000011");
+    expect_engines(&topo, "ccp");
+    hetccl_topo_fini(&topo);
+}
+
+static void shared_gpus_are_refused_when_ccl_is_a_must(void **state)
+{
+    struct hetccl_topo topo;
+    struct bench b;
+
+    set_up(&b, "nnnn", "1111");
+    set_gpus(&b, "ghkh");
+    b.args.must_use_ccl = true;
+    assert_int_equal(hetccl_topo_build(&b.args, &topo), HETCCL_ERR_USAGE);
+    assert_non_null(strstr(hetccl_last_error_thread(), "ranks 1 and 3 share one GPU"));
+    assert_non_null(strstr(hetccl_last_error_thread(), "HETCCL_ENGINE"));
+}
+
+static void one_ccl_island_is_native(void **state)
+{
+    static const struct {
+        const char *ranks, *hosts;
+        bool is_native;
+    } cases[] = {{"n", "1", true},    {"nnn", "123", true}, {"aa", "11", true}, {"na", "11", false},
+                 {"nc", "11", false}, {"pp", "11", false},  {"c", "1", false},  {"p", "1", false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct hetccl_topo topo;
+        struct bench b;
+
+        set_up(&b, cases[i].ranks, cases[i].hosts);
+        assert_int_equal(hetccl_topo_build(&b.args, &topo), HETCCL_OK);
+        assert_int_equal(hetccl_topo_is_native(&topo), cases[i].is_native);
+        hetccl_topo_fini(&topo);
+    }
+}
+
 static uint64_t hash_of(const struct bench *b)
 {
     struct hetccl_topo topo;
@@ -262,7 +362,7 @@ static void no_memory_is_an_error(void **state)
         assert_int_equal(status, HETCCL_ERR_SYSTEM);
         n_failures++;
     }
-    assert_int_equal(n_failures, 4);
+    assert_int_equal(n_failures, 5);
     hetccl_topo_fini(&topo);
 }
 
@@ -273,6 +373,10 @@ int main(void)
         cmocka_unit_test(libraries_split_ccl_islands),
         cmocka_unit_test(one_rank_has_no_engine),
         cmocka_unit_test(split_sizes_cut_every_island),
+        cmocka_unit_test(shared_gpus_end_a_ccl_island),
+        cmocka_unit_test(shared_gpus_count_in_the_cut_islands),
+        cmocka_unit_test(shared_gpus_are_refused_when_ccl_is_a_must),
+        cmocka_unit_test(one_ccl_island_is_native),
         cmocka_unit_test(hash_tells_facts_apart),
         cmocka_unit_test(link_kind_is_the_best_of_both),
         cmocka_unit_test(names_are_found_again),
