@@ -51,7 +51,7 @@ struct hetccl_config {
     char link[HETCCL_CONFIG_TEXT_BYTES]; /* allowed link kinds, best first: "shm,tcp" */
     char algo[HETCCL_CONFIG_TEXT_BYTES]; /* forced plan; "" lets the cost model choose */
     bool shm_disable;
-    uint64_t chunk_bytes;
+    uint64_t chunk_bytes, gpu_chunk_bytes;
     uint64_t small_bytes; /* messages up to this may take a one-phase plan */
     uint64_t slot_bytes;
     uint64_t ring_slot_bytes; /* of a GPU's rings */
