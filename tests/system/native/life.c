@@ -293,3 +293,13 @@ void case_mixed(void)
     expect(fakes.n_live() == 0, "no communicator of the vendor's");
     expect_result(ncclCommDestroy(comm), ncclSuccess, "ncclCommDestroy");
 }
+
+/* Nothing but a native communicator that works. */
+void case_one(void)
+{
+    ncclComm_t comm = join_comm("one", NULL);
+
+    expect(strcmp(engine_of(comm), "ccl") == 0, "engine ccl, not %s", engine_of(comm));
+    expect_works(comm, 2);
+    expect_result(ncclCommDestroy(comm), ncclSuccess, "ncclCommDestroy");
+}
