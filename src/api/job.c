@@ -25,7 +25,6 @@ enum hetccl_status hetccl_job_make_comm(struct hetccl_job *job, const struct het
         hetccl_comm_destroy(comm);
         return status;
     }
-    hetccl_comm_bind_device(comm);
     hetccl_comm_job_begin(comm);
     job->comm = comm;
     /* Before the wait for the other ranks, so that another thread can abort it. */

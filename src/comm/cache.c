@@ -85,11 +85,11 @@ void hetccl_comm_drop_plans(struct hetccl_comm *comm)
 static enum hetccl_status reserve_blob(struct hetccl_comm *comm, struct hetccl_scratch *scratch, size_t bytes)
 {
     struct hetccl_blob *blob;
-    enum hetccl_status status = hetccl_bridge_take(comm->bridge, HETCCL_MEMORY_DEVICE, bytes, &blob);
+    enum hetccl_status status = hetccl_bridge_take(comm->bridge, bytes, &blob);
 
     if (status != HETCCL_OK)
         return status;
-    hetccl_bridge_drop(comm->bridge, scratch->blob);
+    hetccl_bridge_drop(scratch->blob);
     *scratch = (struct hetccl_scratch){.memory = blob->memory, .bytes = blob->bytes, .blob = blob};
     return HETCCL_OK;
 }

@@ -298,6 +298,7 @@ enum hetccl_status hetccl_collective_finish(struct hetccl_comm *comm)
     if (needs_widening(original))
         status = narrow(comm, original);
     if (status == HETCCL_OK && comm->bridge != NULL)
-        status = hetccl_bridge_leave(comm->bridge, (struct hetccl_stream){original->stream});
+        status = hetccl_bridge_leave(comm->bridge, (struct hetccl_stream){original->stream},
+                                     needs_widening(original));
     return status;
 }

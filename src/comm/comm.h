@@ -30,23 +30,19 @@ struct hetccl_comm;
 struct hetccl_comm_options {
     bool is_blocking;
     char name[64]; /* commName, for logs; "" for none */
-    int device;    /* a GPU by its runtime's number; -1: the one of the thread that binds it */
     struct hetccl_ccl_config vendor;
+    int device; /* a GPU by its runtime's number; -1: the one of the thread that allocates the handle */
 };
 
 /* HETCCL_OK with defaults from the environment. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_default_options(struct hetccl_comm_options *out);
 
-/* The handle: state "in progress", nothing else. HETCCL_ERR_SYSTEM. */
+/*
+ * The handle: state "in progress", and the device, as only the caller's thread knows which is its own. What
+ * is wrong with the device is told by init, where the other ranks hear of it. HETCCL_ERR_SYSTEM.
+ */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options,
                                                       struct hetccl_comm **out);
-
-/*
- * hetccl_comm_bind_device -- the new communicator computes on the device that its options name, or the
- * calling thread's. Init does the same for whoever hasn't, but it may run in another thread than the
- * caller's. A failure shows in init.
- */
-void hetccl_comm_bind_device(struct hetccl_comm *comm);
 
 /* True for a handle made by hetccl_comm_alloc() and not destroyed; NULL and foreign pointers to readable
  * memory give false. */

@@ -127,7 +127,8 @@ struct hetccl_comm {
     struct hetccl_wire_peer *peers;   /* by rank */
     struct hetccl_topo topo;
     bool has_topo;
-    struct hetccl_device *device;
+    struct hetccl_device *device;     /* NULL: it couldn't be opened, and failure_text says why */
+    enum hetccl_status device_status; /* of opening it */
     struct hetccl_engine *engine;
     struct hetccl_bridge *_Atomic bridge; /* asynchronous device; set by the initialising thread */
     pthread_t watch_thread;

@@ -412,12 +412,11 @@ enum hetccl_status hetccl_comm_join(struct hetccl_comm *comm)
 {
     const struct hetccl_island *island;
     uint8_t *results = NULL;
-    enum hetccl_status status =
-        comm->device != NULL ? HETCCL_OK
-                             : hetccl_device_open(&comm->config, comm->options.device, &comm->device);
+    enum hetccl_status status = comm->device_status;
 
-    if (status == HETCCL_OK)
-        status = hetccl_comm_exchange_facts(comm);
+    if (status != HETCCL_OK)
+        return hetccl_fail_quietly(status, "%s", comm->failure_text);
+    status = hetccl_comm_exchange_facts(comm);
     if (status == HETCCL_OK)
         status = hetccl_alloc(comm->n_ranks, 1, &results);
     if (status == HETCCL_OK)

@@ -95,6 +95,11 @@ enum hetccl_status hetccl_comm_alloc(const struct hetccl_comm_options *options, 
     pthread_mutex_init(&comm->lock, NULL);
     pthread_mutex_init(&comm->calls_lock, NULL);
     atomic_store(&comm->state, (int)HETCCL_AGAIN);
+    /* Only this thread knows which GPU is its own; a failure is kept for init, which tells the other ranks.
+     */
+    comm->device_status = hetccl_device_open(&comm->config, options->device, &comm->device);
+    if (comm->device_status != HETCCL_OK)
+        (void)snprintf(comm->failure_text, sizeof(comm->failure_text), "%s", hetccl_last_error_thread());
     comm->head.magic = HETCCL_COMM_MAGIC;
     *out = comm;
     return HETCCL_OK;
@@ -108,13 +113,6 @@ bool hetccl_comm_is_valid(const struct hetccl_comm *comm)
         return false;
     magic = atomic_load_explicit(&comm->head.magic, memory_order_acquire);
     return magic == HETCCL_COMM_MAGIC || magic == HETCCL_COMM_NATIVE || magic == HETCCL_COMM_PENDING;
-}
-
-void hetccl_comm_bind_device(struct hetccl_comm *comm)
-{
-    if (comm->device == NULL &&
-        hetccl_device_open(&comm->config, comm->options.device, &comm->device) != HETCCL_OK)
-        hetccl_log(HETCCL_LOG_DEBUG, "comm", "no device in the calling thread; init will try again");
 }
 
 static void free_scratch(struct hetccl_comm *comm, const struct hetccl_scratch *scratch)

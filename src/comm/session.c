@@ -74,8 +74,8 @@ static enum hetccl_status join_p2p_streams(const struct group *group, struct het
                                            bool is_before)
 {
     struct hetccl_stream first = first_p2p_stream(group, comm), previous = first;
-    enum hetccl_status status =
-        is_before ? hetccl_bridge_enter(comm->bridge, first) : hetccl_bridge_leave(comm->bridge, first);
+    enum hetccl_status status = is_before ? hetccl_bridge_enter(comm->bridge, first)
+                                          : hetccl_bridge_leave(comm->bridge, first, false);
 
     for (size_t i = 0; i < group->n_items && status == HETCCL_OK; i++) {
         struct hetccl_stream stream = {group->items[i].call.stream};

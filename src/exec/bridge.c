@@ -16,6 +16,31 @@ enum {
 
 /* ---- life ---- */
 
+/* Runs a stream of our own to its end: nothing that the caller has enqueued is waited for. */
+static enum hetccl_status finish(struct hetccl_bridge *bridge, struct hetccl_stream stream,
+                                 enum hetccl_status status)
+{
+    while (status == HETCCL_OK) {
+        status = bridge->device->ops->stream_query(bridge->device, stream);
+        if (status != HETCCL_AGAIN)
+            break;
+        status = HETCCL_OK;
+    }
+    bridge->device->ops->stream_destroy(bridge->device, stream);
+    return status;
+}
+
+static enum hetccl_status clear(struct hetccl_bridge *bridge, void *memory, size_t bytes)
+{
+    struct hetccl_device *device = bridge->device;
+    struct hetccl_stream stream;
+    enum hetccl_status status = device->ops->stream_create(device, HETCCL_STREAM_NORMAL, &stream);
+
+    if (status != HETCCL_OK)
+        return status;
+    return finish(bridge, stream, device->ops->fill(device, stream, memory, 0, bytes));
+}
+
 static enum hetccl_status make_control(struct hetccl_bridge *bridge)
 {
     struct hetccl_device *device = bridge->device;
@@ -29,7 +54,12 @@ static enum hetccl_status make_control(struct hetccl_bridge *bridge)
     memset(memory, 0, sizeof(*bridge->control));
     status = device->ops->device_address(device, memory, &address);
     bridge->control_address = address;
-    return status;
+    if (status == HETCCL_OK)
+        status = device->ops->mem_alloc(device, sizeof(*bridge->memory), HETCCL_MEMORY_DEVICE, &memory);
+    if (status != HETCCL_OK)
+        return status;
+    bridge->memory = memory;
+    return clear(bridge, memory, sizeof(*bridge->memory));
 }
 
 static void give_back(struct hetccl_bridge *bridge)
@@ -40,12 +70,13 @@ static void give_back(struct hetccl_bridge *bridge)
         struct hetccl_blob *blob = bridge->blobs;
 
         bridge->blobs = blob->next;
-        device->ops->mem_free(device, blob->memory, blob->kind);
+        device->ops->mem_free(device, blob->memory, HETCCL_MEMORY_DEVICE);
         hetccl_free(blob);
     }
     device->ops->event_destroy(device, bridge->event);
     device->ops->event_destroy(device, bridge->capture_event);
     device->ops->event_destroy(device, bridge->join_event);
+    device->ops->mem_free(device, bridge->memory, HETCCL_MEMORY_DEVICE);
     device->ops->mem_free(device, bridge->control, HETCCL_MEMORY_PINNED);
     hetccl_free(bridge);
 }
@@ -115,22 +146,27 @@ bool hetccl_bridge_has_mismatch(const struct hetccl_bridge *bridge)
     return load_word(&bridge->control->error) != 0;
 }
 
-/* The count is read first: whatever is recorded after that only makes the event come later. */
+static bool has_ended(const struct hetccl_bridge *bridge, uint32_t number)
+{
+    return number == 0 || (int32_t)(load_word(&bridge->control->last_ended) - number) >= 0;
+}
+
+/* The event is asked in any case: it is how a broken device is noticed, whose launches never end. */
 enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge)
 {
-    uint64_t n_recorded = atomic_load(&bridge->n_recorded);
-    enum hetccl_status status = HETCCL_OK;
+    enum hetccl_status status = bridge->device->ops->event_query(bridge->device, bridge->event);
 
-    if (n_recorded > atomic_load(&bridge->n_done))
-        status = bridge->device->ops->event_query(bridge->device, bridge->event);
-    if (status == HETCCL_OK)
-        atomic_store(&bridge->n_done, n_recorded);
-    return status;
+    if (status != HETCCL_OK)
+        return status;
+    if (!has_ended(bridge, atomic_load(&bridge->last_number)) ||
+        (int32_t)(load_word(&bridge->control->n_waiting) - load_word(&bridge->control->n_ended)) > 0)
+        return HETCCL_AGAIN;
+    return HETCCL_OK;
 }
 
 uint64_t hetccl_bridge_count(const struct hetccl_bridge *bridge)
 {
-    return atomic_load(&bridge->n_recorded);
+    return (uint64_t)load_word(&bridge->control->n_ended) << 32 | atomic_load(&bridge->last_number);
 }
 
 /* ---- the order of streams ---- */
@@ -146,39 +182,85 @@ static enum hetccl_status read_capture(struct hetccl_bridge *bridge, struct hetc
     return status;
 }
 
+/*
+ * After the last call outside of captures. Recording an event after every launch would cost the GPU more than
+ * a microsecond a call, so where the device can wait for a word it waits for what the last kernel writes.
+ */
+static enum hetccl_status wait_for_last(struct hetccl_bridge *bridge, struct hetccl_stream stream)
+{
+    struct hetccl_device *device = bridge->device;
+    uint32_t number = atomic_load(&bridge->last_number);
+
+    if (bridge->is_event_last)
+        return device->ops->stream_wait_event(device, stream, bridge->event);
+    if (number == 0)
+        return HETCCL_OK;
+    return device->ops->stream_wait_value(device, stream, &bridge->control_address->last_ended, number);
+}
+
+/* 0 says that there is none. */
+static uint32_t next_number(const struct hetccl_bridge *bridge)
+{
+    uint32_t number = atomic_load(&bridge->last_number) + 1;
+
+    return number + (number == 0);
+}
+
 enum hetccl_status hetccl_bridge_enter(struct hetccl_bridge *bridge, struct hetccl_stream stream)
 {
     struct hetccl_capture capture;
     enum hetccl_status status = read_capture(bridge, stream, &capture);
+    bool is_same;
 
     if (status != HETCCL_OK)
         return status;
-    bridge->n_launches++;
     bridge->is_capturing = capture.is_capturing;
+    bridge->number = capture.is_capturing ? 0 : next_number(bridge);
+    is_same = !bridge->has_entered || bridge->last_stream.handle == stream.handle;
+    if (!capture.is_capturing)
+        return is_same && bridge->last_capture == 0 ? HETCCL_OK : wait_for_last(bridge, stream);
     /* What is captured is ordered by the graph's launches, against which events outside say nothing. */
-    if (!bridge->has_launched || bridge->last_stream.handle == stream.handle ||
-        bridge->last_capture != capture.id)
+    if (is_same || bridge->last_capture != capture.id)
         return HETCCL_OK;
-    return bridge->device->ops->stream_wait_event(bridge->device, stream,
-                                                  capture.id != 0 ? bridge->capture_event : bridge->event);
+    return bridge->device->ops->stream_wait_event(bridge->device, stream, bridge->capture_event);
 }
 
-enum hetccl_status hetccl_bridge_leave(struct hetccl_bridge *bridge, struct hetccl_stream stream)
+/* Recorded events of a capture cost nothing when the graph runs. */
+static enum hetccl_status leave_capture(struct hetccl_bridge *bridge, struct hetccl_stream stream)
 {
     struct hetccl_capture capture;
     enum hetccl_status status = read_capture(bridge, stream, &capture);
 
     if (status == HETCCL_OK)
-        status = bridge->device->ops->event_record(
-            bridge->device, capture.id != 0 ? bridge->capture_event : bridge->event, stream);
-    if (status != HETCCL_OK)
-        return status;
+        status = bridge->device->ops->event_record(bridge->device, bridge->capture_event, stream);
+    if (status == HETCCL_OK)
+        bridge->last_capture = capture.id;
+    return status;
+}
+
+enum hetccl_status hetccl_bridge_leave(struct hetccl_bridge *bridge, struct hetccl_stream stream,
+                                       bool has_tail)
+{
+    enum hetccl_status status = HETCCL_OK;
+
+    if (bridge->is_capturing) {
+        status = leave_capture(bridge, stream);
+    } else {
+        bridge->is_event_last = has_tail || !bridge->device->has_stream_values;
+        bridge->last_capture = 0;
+        if (bridge->is_event_last)
+            status = bridge->device->ops->event_record(bridge->device, bridge->event, stream);
+    }
     bridge->last_stream = stream;
-    bridge->last_capture = capture.id;
-    bridge->has_launched = true;
-    if (capture.id == 0)
-        atomic_store(&bridge->n_recorded, bridge->n_launches);
-    return HETCCL_OK;
+    bridge->has_entered = true;
+    return status;
+}
+
+uint32_t hetccl_bridge_number(struct hetccl_bridge *bridge)
+{
+    if (!bridge->is_capturing)
+        atomic_store(&bridge->last_number, bridge->number);
+    return bridge->number;
 }
 
 enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge, struct hetccl_stream from,
@@ -192,18 +274,16 @@ enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge, struct hetcc
 
 /* ---- memory ---- */
 
-static bool is_reusable(struct hetccl_bridge *bridge, const struct hetccl_blob *blob,
-                        enum hetccl_memory_kind kind, size_t bytes)
+static bool is_reusable(const struct hetccl_bridge *bridge, const struct hetccl_blob *blob, size_t bytes)
 {
-    if (blob->is_used || blob->is_kept || blob->kind != kind || blob->bytes < bytes)
+    if (blob->is_used || blob->is_kept || blob->bytes < bytes || !has_ended(bridge, blob->last_launch))
         return false;
-    if (blob->last_launch > atomic_load(&bridge->n_done))
-        (void)!hetccl_bridge_query(bridge);
-    return blob->last_launch <= atomic_load(&bridge->n_done);
+    /* What came behind that launch may work on it too. */
+    return !bridge->is_event_last ||
+           bridge->device->ops->event_query(bridge->device, bridge->event) == HETCCL_OK;
 }
 
-static enum hetccl_status make_blob(struct hetccl_bridge *bridge, enum hetccl_memory_kind kind, size_t bytes,
-                                    struct hetccl_blob **out)
+static enum hetccl_status make_blob(struct hetccl_bridge *bridge, size_t bytes, struct hetccl_blob **out)
 {
     struct hetccl_device *device = bridge->device;
     struct hetccl_blob *blob;
@@ -211,40 +291,29 @@ static enum hetccl_status make_blob(struct hetccl_bridge *bridge, enum hetccl_me
 
     if (status != HETCCL_OK)
         return status;
-    blob->kind = kind;
     blob->bytes = LEAST_BLOB_BYTES;
     while (blob->bytes < bytes)
         blob->bytes *= 2;
-    status = device->ops->mem_alloc(device, blob->bytes, kind, &blob->memory);
-    if (status != HETCCL_OK)
-        goto undo_alloc;
-    blob->address = blob->memory;
-    if (kind == HETCCL_MEMORY_PINNED)
-        status = device->ops->device_address(device, blob->memory, &blob->address);
-    if (status != HETCCL_OK)
-        goto undo_memory;
+    status = device->ops->mem_alloc(device, blob->bytes, HETCCL_MEMORY_DEVICE, &blob->memory);
+    if (status != HETCCL_OK) {
+        hetccl_free(blob);
+        return status;
+    }
     blob->next = bridge->blobs;
     bridge->blobs = blob;
     *out = blob;
     return HETCCL_OK;
-
-undo_memory:
-    device->ops->mem_free(device, blob->memory, kind);
-undo_alloc:
-    hetccl_free(blob);
-    return status;
 }
 
-enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge, enum hetccl_memory_kind kind,
-                                      size_t bytes, struct hetccl_blob **out)
+enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge, size_t bytes, struct hetccl_blob **out)
 {
     struct hetccl_blob *blob = bridge->blobs;
     enum hetccl_status status = HETCCL_OK;
 
-    while (blob != NULL && !is_reusable(bridge, blob, kind, bytes))
+    while (blob != NULL && !is_reusable(bridge, blob, bytes))
         blob = blob->next;
     if (blob == NULL)
-        status = make_blob(bridge, kind, bytes, &blob);
+        status = make_blob(bridge, bytes, &blob);
     if (status != HETCCL_OK)
         return status;
     blob->is_used = true;
@@ -252,16 +321,15 @@ enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge, enum hetccl_
     return HETCCL_OK;
 }
 
-void hetccl_bridge_drop(struct hetccl_bridge *bridge, struct hetccl_blob *blob)
+void hetccl_bridge_drop(struct hetccl_blob *blob)
 {
-    (void)bridge;
     if (blob != NULL)
         blob->is_used = false;
 }
 
 void hetccl_bridge_use(struct hetccl_bridge *bridge, struct hetccl_blob *blob)
 {
-    blob->last_launch = bridge->n_launches;
+    blob->last_launch = bridge->number;
     blob->is_kept |= bridge->is_capturing;
 }
 
@@ -269,22 +337,10 @@ enum hetccl_status hetccl_bridge_fill(struct hetccl_bridge *bridge, struct hetcc
                                       const void *memory, size_t bytes)
 {
     struct hetccl_device *device = bridge->device;
-    struct hetccl_stream stream = {0};
-    enum hetccl_status status;
+    struct hetccl_stream stream;
+    enum hetccl_status status = device->ops->stream_create(device, HETCCL_STREAM_NORMAL, &stream);
 
-    if (blob->kind == HETCCL_MEMORY_PINNED) {
-        memcpy(blob->memory, memory, bytes);
-        return HETCCL_OK;
-    }
-    status = device->ops->stream_create(device, HETCCL_STREAM_NORMAL, &stream);
-    if (status == HETCCL_OK)
-        status = device->ops->copy(device, stream, blob->memory, memory, bytes);
-    while (status == HETCCL_OK) {
-        status = device->ops->stream_query(device, stream);
-        if (status != HETCCL_AGAIN)
-            break;
-        status = HETCCL_OK;
-    }
-    device->ops->stream_destroy(device, stream);
-    return status;
+    if (status != HETCCL_OK)
+        return status;
+    return finish(bridge, stream, device->ops->copy(device, stream, blob->memory, memory, bytes));
 }

@@ -18,15 +18,13 @@
 #include "device/device.h"
 #include "kernels/device/program.h"
 
-/* Memory that a launch reads: on the device, or pinned on the host. */
+/* Device memory that launches work on. */
 struct hetccl_blob {
     struct hetccl_blob *next;
-    enum hetccl_memory_kind kind;
-    void *memory;  /* as it was allocated */
-    void *address; /* by which the device reaches it */
+    void *memory;
     size_t bytes;
-    uint64_t last_launch;  /* number of the last launch that reads it */
-    bool is_used, is_kept; /* kept: a captured launch reads it, now and again */
+    uint32_t last_launch;  /* number of the last launch that works on it; 0: none */
+    bool is_used, is_kept; /* kept: a captured launch works on it, now and again */
 };
 
 struct hetccl_bridge {
@@ -34,14 +32,15 @@ struct hetccl_bridge {
     uint32_t max_blocks;
     size_t slot_bytes;
     struct hetccl_bridge_control *control, *control_address; /* the latter by the device */
+    struct hetccl_bridge_memory *memory;                     /* on the device */
     struct hetccl_event event, capture_event, join_event;
     struct hetccl_stream last_stream;
-    uint64_t last_capture; /* 0: the last launch was not captured */
-    bool is_capturing;     /* between enter and leave */
-    bool has_launched;
-    uint64_t n_launches;         /* calls that have entered */
-    _Atomic uint64_t n_recorded; /* those of them, not captured, that `event` stands behind */
-    _Atomic uint64_t n_done;     /* known to be done */
+    uint64_t last_capture;        /* 0: the last call was not captured */
+    bool is_capturing;            /* between enter and leave */
+    bool has_entered;             /* ever */
+    bool is_event_last;           /* the last call that wasn't captured has recorded `event` */
+    uint32_t number;              /* of the present call's launch; 0: it is captured */
+    _Atomic uint32_t last_number; /* of a launch that wasn't captured; 0: there was none */
     struct hetccl_blob *blobs;
     struct hetccl_kernel kernel;
 };
@@ -65,8 +64,8 @@ void hetccl_bridge_stop(struct hetccl_bridge *bridge);
 /* A launch saw a piece of another call: the ranks' calls differ. */
 bool hetccl_bridge_has_mismatch(const struct hetccl_bridge *bridge);
 
-/* Whether all launches that weren't captured are done. HETCCL_OK, HETCCL_AGAIN, or the device's error. Any
- * thread. */
+/* Whether everything enqueued is done, and no replayed graph has a launch under way. HETCCL_OK, HETCCL_AGAIN,
+ * or the device's error. Any thread. */
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge);
 
 /* A number that grows as calls are enqueued. Any thread. */
@@ -75,11 +74,16 @@ uint64_t hetccl_bridge_count(const struct hetccl_bridge *bridge);
 /*
  * hetccl_bridge_enter, hetccl_bridge_leave -- around what a call enqueues on a stream: it comes after
  * everything the communicator enqueued before. HETCCL_ERR_USAGE for a stream whose capture has failed.
+ *
+ * has_tail [in] something other than the bridge kernel was enqueued last
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_enter(struct hetccl_bridge *bridge,
                                                         struct hetccl_stream stream);
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_leave(struct hetccl_bridge *bridge,
-                                                        struct hetccl_stream stream);
+                                                        struct hetccl_stream stream, bool has_tail);
+
+/* Between enter and leave, when the bridge kernel is about to be launched: the launch's number, or 0. */
+uint32_t hetccl_bridge_number(struct hetccl_bridge *bridge);
 
 /* Later work of `to` comes after all work of `from` so far. */
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge,
@@ -87,12 +91,11 @@ HETCCL_NODISCARD enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bri
 
 /* Memory of at least `bytes` that no launch reads any more. Given back by hetccl_bridge_drop(), at any time.
  */
-HETCCL_NODISCARD enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge,
-                                                       enum hetccl_memory_kind kind, size_t bytes,
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge, size_t bytes,
                                                        struct hetccl_blob **out);
-void hetccl_bridge_drop(struct hetccl_bridge *bridge, struct hetccl_blob *blob);
+void hetccl_bridge_drop(struct hetccl_blob *blob);
 
-/* Between enter and leave: what is enqueued now reads the blob. */
+/* Between enter and leave: the call works on the blob. */
 void hetccl_bridge_use(struct hetccl_bridge *bridge, struct hetccl_blob *blob);
 
 /* Copies host memory into a blob; what was enqueued before doesn't matter. Blocks for the copy alone. */

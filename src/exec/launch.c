@@ -9,17 +9,12 @@
 #include "exec/ring.h"
 #include "kernels/device/args.h"
 
-/* Where the parts of a program lie in its blob; bytes from its start. */
-struct image {
-    size_t ops, inputs, deps, send_lanes, recv_lanes, counters, bytes;
-};
-
 struct hetccl_launched {
     const struct hetccl_exec_env *env;
     const struct hetccl_plan *plan;
     struct hetccl_program program;
-    struct image image;
-    struct hetccl_blob *blob;         /* NULL until all rings are connected */
+    bool is_prepared;                 /* all rings are connected, args filled */
+    struct hetccl_blob *blob;         /* what of it lies in device memory; NULL: nothing */
     const struct hetccl_ring **rings; /* of send lanes, then of receive lanes; NULL until connected */
     uint32_t n_connected;
     struct hetccl_bridge_args args; /* what is the same in every execution */
@@ -77,7 +72,7 @@ void hetccl_launched_destroy(struct hetccl_launched *launched)
 {
     if (launched == NULL)
         return;
-    hetccl_bridge_drop(launched->env->bridge, launched->blob);
+    hetccl_bridge_drop(launched->blob);
     hetccl_program_fini(&launched->program);
     hetccl_free(launched->rings);
     hetccl_free(launched);
@@ -109,40 +104,39 @@ static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t cha
     return first;
 }
 
-/* ---- the blob ---- */
+/* ---- the program's bytes ---- */
 
-static size_t place(size_t *used, size_t n_items, size_t item_bytes)
+static uint32_t place(uint32_t *used, size_t n_items, size_t item_bytes)
 {
-    size_t at = hetccl_round_up(*used, 64);
+    uint32_t at = (uint32_t)hetccl_round_up(*used, 8);
 
-    *used = at + n_items * item_bytes;
+    *used = at + (uint32_t)(n_items * item_bytes);
     return at;
 }
 
-static struct image lay_out(const struct hetccl_program *program)
+static struct hetccl_bridge_layout lay_out(const struct hetccl_program *program)
 {
-    struct image image = {.bytes = 0};
+    struct hetccl_bridge_layout layout = {.bytes = 0};
 
-    image.ops = place(&image.bytes, program->n_ops, sizeof(*program->ops));
-    image.inputs = place(&image.bytes, program->n_inputs, sizeof(*program->inputs));
-    image.deps = place(&image.bytes, program->n_deps, sizeof(*program->deps));
-    image.send_lanes = place(&image.bytes, program->n_send_lanes, sizeof(struct hetccl_bridge_send_lane));
-    image.recv_lanes = place(&image.bytes, program->n_recv_lanes, sizeof(struct hetccl_ring_view));
-    image.counters = place(&image.bytes, (size_t)program->n_ops + 1, sizeof(uint32_t));
-    return image;
+    layout.ops = place(&layout.bytes, program->n_ops, sizeof(*program->ops));
+    layout.inputs = place(&layout.bytes, program->n_inputs, sizeof(*program->inputs));
+    layout.deps = place(&layout.bytes, program->n_deps, sizeof(*program->deps));
+    layout.send_lanes = place(&layout.bytes, program->n_send_lanes, sizeof(struct hetccl_bridge_send_lane));
+    layout.recv_lanes = place(&layout.bytes, program->n_recv_lanes, sizeof(struct hetccl_ring_view));
+    return layout;
 }
 
-static void write_image(const struct hetccl_launched *launched, char *memory)
+/* memory: zeroed. */
+static void write_program(const struct hetccl_launched *launched, char *memory)
 {
     const struct hetccl_program *program = &launched->program;
-    const struct image *image = &launched->image;
-    struct hetccl_bridge_send_lane *send_lanes = (void *)(memory + image->send_lanes);
-    struct hetccl_ring_view *recv_lanes = (void *)(memory + image->recv_lanes);
+    const struct hetccl_bridge_layout *layout = &launched->args.layout;
+    struct hetccl_bridge_send_lane *send_lanes = (void *)(memory + layout->send_lanes);
+    struct hetccl_ring_view *recv_lanes = (void *)(memory + layout->recv_lanes);
 
-    memset(memory, 0, image->bytes);
-    memcpy(memory + image->ops, program->ops, program->n_ops * sizeof(*program->ops));
-    memcpy(memory + image->inputs, program->inputs, program->n_inputs * sizeof(*program->inputs));
-    memcpy(memory + image->deps, program->deps, program->n_deps * sizeof(*program->deps));
+    memcpy(memory + layout->ops, program->ops, program->n_ops * sizeof(*program->ops));
+    memcpy(memory + layout->inputs, program->inputs, program->n_inputs * sizeof(*program->inputs));
+    memcpy(memory + layout->deps, program->deps, program->n_deps * sizeof(*program->deps));
     for (uint32_t i = 0; i < program->n_send_lanes; i++)
         send_lanes[i] = (struct hetccl_bridge_send_lane){.ring = launched->rings[i]->send,
                                                          .first_op = program->send_lanes[i].first_op,
@@ -151,21 +145,42 @@ static void write_image(const struct hetccl_launched *launched, char *memory)
         recv_lanes[i] = launched->rings[program->n_send_lanes + i]->recv;
 }
 
-static void set_args(struct hetccl_launched *launched)
+/* The counters, all 0, and in front of them the program, where it is too long to travel with the launch. */
+static enum hetccl_status fill_blob(struct hetccl_launched *launched, size_t program_bytes,
+                                    size_t counters_bytes)
+{
+    struct hetccl_bridge *bridge = launched->env->bridge;
+    char *memory;
+    enum hetccl_status status = hetccl_alloc(1, program_bytes + counters_bytes, &memory);
+
+    if (status != HETCCL_OK)
+        return status;
+    if (program_bytes > 0)
+        write_program(launched, memory);
+    status = hetccl_bridge_take(bridge, program_bytes + counters_bytes, &launched->blob);
+    if (status == HETCCL_OK)
+        status = hetccl_bridge_fill(bridge, launched->blob, memory, program_bytes + counters_bytes);
+    hetccl_free(memory);
+    if (status != HETCCL_OK)
+        return status;
+    if (program_bytes > 0)
+        launched->args.program = launched->blob->memory;
+    if (counters_bytes > 0)
+        launched->args.counters = (uint32_t *)(void *)((char *)launched->blob->memory + program_bytes);
+    return HETCCL_OK;
+}
+
+static enum hetccl_status prepare(struct hetccl_launched *launched)
 {
     const struct hetccl_program *program = &launched->program;
-    const struct image *image = &launched->image;
-    char *address = launched->blob->address;
-    bool is_counting = program->n_deps > 0;
+    struct hetccl_bridge *bridge = launched->env->bridge;
+    size_t program_bytes = 0, counters_bytes = 0;
+    enum hetccl_status status = HETCCL_OK;
 
     launched->args = (struct hetccl_bridge_args){
-        .ops = (const void *)(address + image->ops),
-        .inputs = (const void *)(address + image->inputs),
-        .deps = (const void *)(address + image->deps),
-        .send_lanes = (const void *)(address + image->send_lanes),
-        .recv_lanes = (const void *)(address + image->recv_lanes),
-        .counters = is_counting ? (void *)(address + image->counters) : NULL,
-        .control = launched->env->bridge->control_address,
+        .control = bridge->control_address,
+        .memory = bridge->memory,
+        .layout = lay_out(program),
         .n_ops = program->n_ops,
         .n_local = program->n_local,
         .n_send_lanes = program->n_send_lanes,
@@ -173,32 +188,15 @@ static void set_args(struct hetccl_launched *launched)
         .n_send_blocks = program->n_send_blocks,
         .lane_blocks = program->lane_blocks,
     };
-}
-
-/*
- * A collective's program stays and is read from device memory; one of sends and receives is used once, and
- * read from where the host writes it: that costs the kernel a microsecond or two, a copy would cost more.
- */
-static enum hetccl_status prepare(struct hetccl_launched *launched)
-{
-    struct hetccl_bridge *bridge = launched->env->bridge;
-    enum hetccl_memory_kind kind = launched->plan->coll == HETCCL_P2P && launched->program.n_deps == 0
-                                       ? HETCCL_MEMORY_PINNED
-                                       : HETCCL_MEMORY_DEVICE;
-    enum hetccl_status status;
-    char *memory;
-
-    launched->image = lay_out(&launched->program);
-    status = hetccl_alloc(1, launched->image.bytes, &memory);
-    if (status != HETCCL_OK)
-        return status;
-    write_image(launched, memory);
-    status = hetccl_bridge_take(bridge, kind, launched->image.bytes, &launched->blob);
-    if (status == HETCCL_OK)
-        status = hetccl_bridge_fill(bridge, launched->blob, memory, launched->image.bytes);
-    hetccl_free(memory);
-    if (status == HETCCL_OK)
-        set_args(launched);
+    if (launched->args.layout.bytes <= sizeof(launched->args.inline_words))
+        write_program(launched, (char *)launched->args.inline_words);
+    else
+        program_bytes = hetccl_round_up(launched->args.layout.bytes, HETCCL_CACHE_LINE);
+    if (program->n_deps > 0)
+        counters_bytes = program->n_ops * sizeof(uint32_t);
+    if (program_bytes + counters_bytes > 0)
+        status = fill_blob(launched, program_bytes, counters_bytes);
+    launched->is_prepared = status == HETCCL_OK;
     return status;
 }
 
@@ -235,7 +233,9 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     params->tag = short_tag(&args->tag);
     params->red = (uint32_t)args->red;
     params->type = (uint32_t)args->type;
-    hetccl_bridge_use(bridge, launched->blob);
+    params->number = hetccl_bridge_number(bridge);
+    if (launched->blob != NULL)
+        hetccl_bridge_use(bridge, launched->blob);
     return device->ops->kernel_launch(device, args->stream, &kernel);
 }
 
@@ -246,7 +246,7 @@ enum hetccl_status hetccl_launched_progress(struct hetccl_launched *launched,
 
     if (launched->rings == NULL)
         status = lower(launched, args->elem_bytes);
-    if (status == HETCCL_OK && launched->blob == NULL) {
+    if (status == HETCCL_OK && !launched->is_prepared) {
         status = connect(launched, args->channel, moved_out);
         if (status == HETCCL_OK)
             status = prepare(launched);

@@ -5,10 +5,8 @@
 #include "base/memory.h"
 #include "exec/lower.h"
 
-#include <stdlib.h>
-static unsigned envu(const char*n,unsigned d){const char*v=getenv(n);return v?(unsigned)atoi(v):d;}
-#define MAX_LOCAL envu("XL",32)
-#define MAX_SEND envu("XS",16)
+/* Of local blocks, and of one send lane: docs/results/h200.md. */
+enum { MAX_LOCAL_BLOCKS = 32, MAX_LANE_BLOCKS = 16 };
 
 static bool is_send(const struct hetccl_draft *draft)
 {
@@ -67,7 +65,7 @@ static uint32_t pieces_of(const struct hetccl_lowering *l, bool of_sends, uint32
         if (l->drafts[i].op.n_pieces > *largest_out)
             *largest_out = l->drafts[i].op.n_pieces;
     }
-    return total > MAX_LOCAL ? MAX_LOCAL : (uint32_t)total;
+    return total > MAX_LOCAL_BLOCKS ? MAX_LOCAL_BLOCKS : (uint32_t)total;
 }
 
 /* One block does two pieces as fast as two blocks that have to wait for each other. */
@@ -86,7 +84,7 @@ static enum hetccl_status choose_send_blocks(const struct hetccl_lowering *l, st
 
     (void)pieces_of(l, true, &largest);
     program->lane_blocks = 1;
-    while (program->lane_blocks * 2 <= largest && program->lane_blocks < MAX_SEND &&
+    while (program->lane_blocks * 2 <= largest && program->lane_blocks < MAX_LANE_BLOCKS &&
            (uint64_t)program->lane_blocks * 2 * l->n_sends <= most)
         program->lane_blocks *= 2;
     program->n_send_blocks = (uint32_t)hetccl_min_size((size_t)l->n_sends * program->lane_blocks, most);

@@ -21,7 +21,8 @@ static size_t block_bytes(size_t slot_bytes)
 static struct hetccl_ring_view view_of(char *block, size_t slot_bytes)
 {
     return (struct hetccl_ring_view){.words = (uint32_t *)(void *)block,
-                                     .data = (unsigned char *)block + hetccl_round_up(WORDS_BYTES, DATA_ALIGNMENT),
+                                     .data = (unsigned char *)block +
+                                             hetccl_round_up(WORDS_BYTES, DATA_ALIGNMENT),
                                      .slot_bytes = slot_bytes};
 }
 

@@ -6,5 +6,6 @@
 int hetccl_command_perf(int argc, char **argv);
 int hetccl_command_info(int argc, char **argv);
 int hetccl_command_plan(int argc, char **argv);
+int hetccl_command_run(int argc, char **argv);
 
 #endif

@@ -14,6 +14,7 @@ static const char help[] = "usage: hetccl <command> [options]\n"
                            "  perf   measure and check collectives, on ranks started here or by a launcher\n"
                            "  info   what this machine has: library, devices, address, settings\n"
                            "  plan   print how a collective would be done on a described cluster\n"
+                           "  run    run a program with this library in the place of NCCL or RCCL\n"
                            "\n"
                            "hetccl <command> --help says more.\n";
 
@@ -26,12 +27,13 @@ static const struct command commands[] = {
     {"perf", hetccl_command_perf},
     {"info", hetccl_command_info},
     {"plan", hetccl_command_plan},
+    {"run", hetccl_command_run},
 };
 
 int main(int argc, char **argv)
 {
     if (argc < 2) {
-        (void)fprintf(stderr, "hetccl: no command given; it takes perf, info or plan\n");
+        (void)fprintf(stderr, "hetccl: no command given; it takes perf, info, plan or run\n");
         return HETCCL_EXIT_USAGE;
     }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
@@ -41,6 +43,6 @@ int main(int argc, char **argv)
         return fputs(help, stdout) < 0 ? HETCCL_EXIT_FAILED : HETCCL_EXIT_OK;
     if (strcmp(argv[1], "--version") == 0)
         return printf("hetccl %s\n", hetcclVersion()) < 0 ? HETCCL_EXIT_FAILED : HETCCL_EXIT_OK;
-    (void)fprintf(stderr, "hetccl: unknown command %s; it takes perf, info or plan\n", argv[1]);
+    (void)fprintf(stderr, "hetccl: unknown command %s; it takes perf, info, plan or run\n", argv[1]);
     return HETCCL_EXIT_USAGE;
 }

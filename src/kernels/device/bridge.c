@@ -21,15 +21,28 @@ enum verdict { NOT_YET, GO, STOP };
 
 enum { POLLS_BETWEEN_STOPS = 64 };
 
+/* What a thread needs of the arguments: taken out of them one by one, as they are only fast to reach where
+ * nothing points to them. */
 struct state {
-    const struct hetccl_bridge_args *args;
-    struct hetccl_scale scale;
-    uint32_t element_bytes;
+    unsigned char *buffers[HETCCL_BRIDGE_BUFFERS];
+    const struct hetccl_bridge_op *ops;
+    const struct hetccl_bridge_input *inputs;
+    const struct hetccl_bridge_dep *deps;
+    const struct hetccl_bridge_send_lane *send_lanes;
+    const struct hetccl_ring_view *recv_lanes;
+    uint32_t *counters;
+    struct hetccl_bridge_control *control;
+    struct hetccl_scale scale, one;
+    uint32_t n_ops, n_local, n_send_lanes, n_local_blocks, n_send_blocks, lane_blocks;
+    uint32_t tag, red, type, element_bytes;
+    uint32_t n_ended; /* launches before this one */
 };
 
+/* Asked by those who have waited for long, which the host is told: it looks after them. */
 HETCCL_KERNEL_INLINE int is_stopped(const struct state *s)
 {
-    return flag_load_relaxed(&s->args->control->stop) != 0;
+    flag_store_relaxed(&s->control->n_waiting, s->n_ended + 1);
+    return flag_load_relaxed(&s->control->stop) != 0;
 }
 
 /* A slot's word. */
@@ -45,7 +58,7 @@ HETCCL_KERNEL_INLINE unsigned char *slot_data(const struct hetccl_ring_view *rin
 
 HETCCL_KERNEL_INLINE unsigned char *memory_at(const struct state *s, uint32_t buffer, uint64_t offset)
 {
-    return (unsigned char *)s->args->buffers[buffer] + offset;
+    return s->buffers[buffer] + offset;
 }
 
 HETCCL_KERNEL_INLINE uint64_t piece_count(const struct hetccl_bridge_op *op, uint32_t piece)
@@ -55,14 +68,38 @@ HETCCL_KERNEL_INLINE uint64_t piece_count(const struct hetccl_bridge_op *op, uin
     return op->count - first < op->piece_count ? op->count - first : op->piece_count;
 }
 
+/* A program that came with the launch, brought to where all threads of the block reach it fast. */
+#if defined(__NVPTX__) || defined(__AMDGCN__)
+
+static __attribute__((address_space(3), loader_uninitialized, aligned(16)))
+uint32_t program_words[HETCCL_BRIDGE_INLINE_WORDS];
+
+HETCCL_KERNEL_INLINE const unsigned char *block_program(const uint32_t *words, uint32_t n_words)
+{
+    for (uint32_t i = grid_thread(); i < n_words; i += HETCCL_BLOCK_THREADS)
+        program_words[i] = words[i];
+    block_barrier();
+    return (const unsigned char *)program_words;
+}
+
+#else
+
+HETCCL_KERNEL_INLINE const unsigned char *block_program(const uint32_t *words, uint32_t n_words)
+{
+    (void)n_words;
+    return (const unsigned char *)words;
+}
+
+#endif
+
 /* ---- waiting; one thread ---- */
 
 HETCCL_KERNEL_INLINE int are_deps_done(const struct state *s, const struct hetccl_bridge_op *op)
 {
     for (uint32_t i = op->first_dep; i < op->first_dep + op->n_deps; i++) {
-        const struct hetccl_bridge_dep *dep = &s->args->deps[i];
+        const struct hetccl_bridge_dep *dep = &s->deps[i];
 
-        if (flag_load_acquire(&s->args->counters[dep->op]) < dep->n_blocks)
+        if (flag_load_acquire(&s->counters[dep->op]) < dep->n_blocks)
             return 0;
     }
     return 1;
@@ -87,7 +124,7 @@ HETCCL_KERNEL_INLINE int is_foreign(uint32_t seen, uint32_t expected)
 HETCCL_KERNEL_INLINE uint32_t report_foreign(const struct state *s, uint32_t lane, uint32_t seen,
                                              uint32_t expected)
 {
-    struct hetccl_bridge_control *control = s->args->control;
+    struct hetccl_bridge_control *control = s->control;
 
     control->lane = lane;
     control->seen = seen;
@@ -99,8 +136,8 @@ HETCCL_KERNEL_INLINE uint32_t report_foreign(const struct state *s, uint32_t lan
 
 HETCCL_KERNEL_INLINE uint32_t wait_full(const struct state *s, uint32_t lane, uint32_t piece)
 {
-    uint32_t expected = hetccl_ring_mark(s->args->tag, piece);
-    const uint32_t *word = slot_word(&s->args->recv_lanes[lane], piece);
+    uint32_t expected = hetccl_ring_mark(s->tag, piece);
+    const uint32_t *word = slot_word(&s->recv_lanes[lane], piece);
 
     for (uint32_t polls = 1;; polls++) {
         uint32_t seen = flag_load_acquire(word);
@@ -121,7 +158,7 @@ HETCCL_KERNEL_INLINE uint32_t wait_inputs(const struct state *s, const struct he
     uint32_t verdict = GO;
 
     for (uint32_t i = 0; i < op->n_inputs && verdict == GO; i++) {
-        const struct hetccl_bridge_input *input = &s->args->inputs[op->first_input + i];
+        const struct hetccl_bridge_input *input = &s->inputs[op->first_input + i];
 
         if (input->lane != HETCCL_BRIDGE_NO_LANE)
             verdict = wait_full(s, input->lane, input->first_piece + piece);
@@ -134,21 +171,21 @@ HETCCL_KERNEL_INLINE void release_inputs(const struct state *s, const struct het
                                          uint32_t piece)
 {
     for (uint32_t i = 0; i < op->n_inputs; i++) {
-        const struct hetccl_bridge_input *input = &s->args->inputs[op->first_input + i];
+        const struct hetccl_bridge_input *input = &s->inputs[op->first_input + i];
 
         if (input->lane != HETCCL_BRIDGE_NO_LANE)
-            flag_store_relaxed(slot_word(&s->args->recv_lanes[input->lane], input->first_piece + piece), 0);
+            flag_store_relaxed(slot_word(&s->recv_lanes[input->lane], input->first_piece + piece), 0);
     }
 }
 
 /* Ends with a barrier, so that the threads' writes are done before the block says so. */
 HETCCL_KERNEL_INLINE void finish_op(const struct state *s, uint32_t op, int has_part)
 {
-    if (!has_part || !s->args->ops[op].is_watched)
+    if (!has_part || !s->ops[op].is_watched)
         return;
     block_barrier();
     if (grid_thread() == 0)
-        (void)count_one(&s->args->counters[op]);
+        (void)count_one(&s->counters[op]);
 }
 
 /* ---- element work; all threads of a block ---- */
@@ -229,53 +266,26 @@ static __attribute__((noinline)) void block_move(const struct hetccl_copy_args *
     move(args, team_of_block());
 }
 
-HETCCL_KERNEL_INLINE void block_reduce(const struct hetccl_reduce_args *args, uint32_t type)
-{
-    switch (type) {
-    case HETCCL_INT8:
-        block_reduce_int8(args);
-        break;
-    case HETCCL_UINT8:
-        block_reduce_uint8(args);
-        break;
-    case HETCCL_INT32:
-        block_reduce_int32(args);
-        break;
-    case HETCCL_UINT32:
-        block_reduce_uint32(args);
-        break;
-    case HETCCL_INT64:
-        block_reduce_int64(args);
-        break;
-    case HETCCL_UINT64:
-        block_reduce_uint64(args);
-        break;
-    case HETCCL_FLOAT16:
-        block_reduce_float16(args);
-        break;
-    case HETCCL_FLOAT32:
-        block_reduce_float32(args);
-        break;
-    case HETCCL_FLOAT64:
-        block_reduce_float64(args);
-        break;
-    case HETCCL_BFLOAT16:
-        block_reduce_bfloat16(args);
-        break;
-    case HETCCL_FLOAT8_E4M3:
-        block_reduce_float8_e4m3(args);
-        break;
-    case HETCCL_FLOAT8_E5M2:
-        block_reduce_float8_e5m2(args);
-        break;
-    case HETCCL_FLOAT8_E4M3_FNUZ:
-        block_reduce_float8_e4m3_fnuz(args);
-        break;
-    case HETCCL_FLOAT8_E5M2_FNUZ:
-        block_reduce_float8_e5m2_fnuz(args);
-        break;
-    }
-}
+typedef void block_reduce(const struct hetccl_reduce_args *args);
+
+/* Called through a table: a compiler that put all of them into the kernel would take long and have few
+ * registers left. */
+static block_reduce *const block_reduces[HETCCL_TYPES] = {
+    [HETCCL_INT8] = block_reduce_int8,
+    [HETCCL_UINT8] = block_reduce_uint8,
+    [HETCCL_INT32] = block_reduce_int32,
+    [HETCCL_UINT32] = block_reduce_uint32,
+    [HETCCL_INT64] = block_reduce_int64,
+    [HETCCL_UINT64] = block_reduce_uint64,
+    [HETCCL_FLOAT16] = block_reduce_float16,
+    [HETCCL_FLOAT32] = block_reduce_float32,
+    [HETCCL_FLOAT64] = block_reduce_float64,
+    [HETCCL_BFLOAT16] = block_reduce_bfloat16,
+    [HETCCL_FLOAT8_E4M3] = block_reduce_float8_e4m3,
+    [HETCCL_FLOAT8_E5M2] = block_reduce_float8_e5m2,
+    [HETCCL_FLOAT8_E4M3_FNUZ] = block_reduce_float8_e4m3_fnuz,
+    [HETCCL_FLOAT8_E5M2_FNUZ] = block_reduce_float8_e5m2_fnuz,
+};
 
 /* One piece, whatever its operation: from n_srcs sources to dst. */
 HETCCL_KERNEL_INLINE void work(const struct state *s, const struct hetccl_reduce_args *piece)
@@ -286,7 +296,7 @@ HETCCL_KERNEL_INLINE void work(const struct state *s, const struct hetccl_reduce
     if (piece->n_srcs == 1 && !piece->is_scaled)
         block_move(&copy);
     else
-        block_reduce(piece, s->args->type);
+        block_reduces[s->type](piece);
 }
 
 HETCCL_KERNEL_INLINE const unsigned char *input_memory(const struct state *s,
@@ -295,7 +305,7 @@ HETCCL_KERNEL_INLINE const unsigned char *input_memory(const struct state *s,
 {
     if (input->lane == HETCCL_BRIDGE_NO_LANE)
         return memory_at(s, input->buffer, input->offset + first_byte);
-    return slot_data(&s->args->recv_lanes[input->lane], input->first_piece + piece);
+    return slot_data(&s->recv_lanes[input->lane], input->first_piece + piece);
 }
 
 HETCCL_KERNEL_INLINE uint64_t first_byte_of(const struct state *s, const struct hetccl_bridge_op *op,
@@ -309,10 +319,10 @@ HETCCL_KERNEL_INLINE void fill_sources(const struct state *s, const struct hetcc
                                        uint32_t piece, struct hetccl_reduce_args *out)
 {
     uint64_t first_byte = first_byte_of(s, op, piece);
-    const struct hetccl_bridge_input *inputs = &s->args->inputs[op->first_input];
+    const struct hetccl_bridge_input *inputs = &s->inputs[op->first_input];
 
     out->count = piece_count(op, piece);
-    out->red = s->args->red;
+    out->red = s->red;
     out->is_scaled = op->is_raw;
     if (op->kind != HETCCL_BRIDGE_COMBINE) {
         out->n_srcs = 1;
@@ -323,7 +333,7 @@ HETCCL_KERNEL_INLINE void fill_sources(const struct state *s, const struct hetcc
     out->n_srcs = op->n_inputs;
     for (uint32_t i = 0; i < op->n_inputs; i++) {
         out->srcs[i] = input_memory(s, &inputs[i], piece, first_byte);
-        out->scales[i] = inputs[i].is_raw ? s->scale : s->args->one;
+        out->scales[i] = inputs[i].is_raw ? s->scale : s->one;
     }
 }
 
@@ -355,10 +365,10 @@ HETCCL_KERNEL_INLINE uint32_t local_piece(const struct state *s, const struct he
 /* Blocks take turns at being the first of an operation, so that many small ones go side by side. */
 HETCCL_KERNEL_INLINE void run_local(const struct state *s, uint32_t block, struct hetccl_reduce_args *place)
 {
-    uint32_t n_blocks = s->args->n_local_blocks, turn = 0;
+    uint32_t n_blocks = s->n_local_blocks, turn = 0;
 
-    for (uint32_t i = 0; i < s->args->n_local; i++) {
-        const struct hetccl_bridge_op *op = &s->args->ops[i];
+    for (uint32_t i = 0; i < s->n_local; i++) {
+        const struct hetccl_bridge_op *op = &s->ops[i];
         uint32_t first = (block + n_blocks - turn) % n_blocks;
         uint32_t verdict = GO;
 
@@ -397,9 +407,9 @@ HETCCL_KERNEL_INLINE uint32_t may_send(const struct state *s, const struct hetcc
     for (uint32_t polls = 0; polls < POLLS_BETWEEN_STOPS; polls++) {
         if (are_deps_done(s, op) && flag_load_acquire(slot_word(&lane->ring, op->first_piece + piece)) == 0)
             return GO;
-        if (s->args->n_send_lanes > s->args->n_send_blocks)
-            break;
         kernel_pause();
+        if (s->n_send_lanes > s->n_send_blocks)
+            break;
     }
     return is_stopped(s) ? STOP : NOT_YET;
 }
@@ -414,8 +424,10 @@ HETCCL_KERNEL_INLINE void send_piece(const struct state *s, const struct hetccl_
     place->dst = slot_data(&lane->ring, number);
     work(s, place);
     block_barrier();
-    if (grid_thread() == 0)
-        flag_store_release(slot_word(&lane->ring, number), hetccl_ring_mark(s->args->tag, number));
+    if (grid_thread() == 0) {
+        flag_store_relaxed(slot_word(&lane->ring, number) + 1, (uint32_t)place->count * s->element_bytes);
+        flag_store_release(slot_word(&lane->ring, number), hetccl_ring_mark(s->tag, number));
+    }
 }
 
 /* One piece of the lane if it can go now. NOT_YET also when the lane is through; *n_left counts those that
@@ -424,14 +436,14 @@ HETCCL_KERNEL_INLINE uint32_t try_lane(const struct state *s, const struct hetcc
                                        struct cursor *at, uint32_t share, uint32_t *n_left,
                                        struct hetccl_reduce_args *place)
 {
-    uint32_t lane_blocks = s->args->lane_blocks, verdict = NOT_YET;
+    uint32_t lane_blocks = s->lane_blocks, verdict = NOT_YET;
     const struct hetccl_bridge_op *op;
     uint32_t piece;
 
     for (;; at->op++, at->piece = 0) {
         if (at->op == lane->n_ops)
             return NOT_YET;
-        op = &s->args->ops[lane->first_op + at->op];
+        op = &s->ops[lane->first_op + at->op];
         piece = own_piece(op, at->piece, share, lane_blocks);
         if (piece < op->n_pieces)
             break;
@@ -451,9 +463,9 @@ HETCCL_KERNEL_INLINE uint32_t try_lane(const struct state *s, const struct hetcc
 
 HETCCL_KERNEL_INLINE void run_sends(const struct state *s, uint32_t block, struct hetccl_reduce_args *place)
 {
-    uint32_t lane_blocks = s->args->lane_blocks;
+    uint32_t lane_blocks = s->lane_blocks;
     uint32_t first = block / lane_blocks, share = block % lane_blocks;
-    uint32_t stride = s->args->n_send_blocks / lane_blocks, n_left = 1;
+    uint32_t stride = s->n_send_blocks / lane_blocks, n_left = 1;
     struct cursor at[HETCCL_BRIDGE_MAX_LANES_PER_BLOCK];
 
     for (uint32_t i = 0; i < HETCCL_BRIDGE_MAX_LANES_PER_BLOCK; i++) {
@@ -462,38 +474,63 @@ HETCCL_KERNEL_INLINE void run_sends(const struct state *s, uint32_t block, struc
     }
     while (n_left > 0) {
         n_left = 0;
-        for (uint32_t lane = first, i = 0; lane < s->args->n_send_lanes; lane += stride, i++) {
-            if (try_lane(s, &s->args->send_lanes[lane], &at[i], share, &n_left, place) == STOP)
+        for (uint32_t lane = first, i = 0; lane < s->n_send_lanes; lane += stride, i++) {
+            if (try_lane(s, &s->send_lanes[lane], &at[i], share, &n_left, place) == STOP)
                 return;
         }
     }
 }
 
-/* The last block out puts the counters back to 0 for the next launch of the program. */
-HETCCL_KERNEL_INLINE void leave(const struct hetccl_bridge_args *args)
+/* The last block out puts the counters back to 0 for the next launch of the program, and tells the host. */
+HETCCL_KERNEL_INLINE void leave(const struct state *s, struct hetccl_bridge_memory *memory, uint32_t number)
 {
-    uint32_t n_blocks = args->n_local_blocks + args->n_send_blocks;
-
-    if (args->counters == 0)
-        return;
     block_barrier();
-    if (grid_thread() != 0 || count_one(&args->counters[args->n_ops]) + 1 < n_blocks)
+    if (grid_thread() != 0 || count_one(&memory->n_blocks_out) + 1 < s->n_local_blocks + s->n_send_blocks)
         return;
-    for (uint32_t i = 0; i <= args->n_ops; i++)
-        flag_store_relaxed(&args->counters[i], 0);
+    for (uint32_t i = 0; s->counters != 0 && i < s->n_ops; i++)
+        flag_store_relaxed(&s->counters[i], 0);
+    memory->n_blocks_out = 0;
+    memory->n_ended = s->n_ended + 1;
+    if (number != 0)
+        flag_store_relaxed(&s->control->last_ended, number);
+    flag_store_relaxed(&s->control->n_ended, s->n_ended + 1);
 }
 
 HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args)
 {
-    struct state s = {&args, args.scale, type_bytes((enum hetccl_type)args.type)};
-    uint32_t block = grid_block();
     struct hetccl_reduce_args place; /* of whatever piece is being worked on */
+    const unsigned char *program = args.program;
+    struct state s;
 
+    if (program == 0)
+        program = block_program(args.inline_words, (args.layout.bytes + 3) / 4);
+    for (uint32_t i = 0; i < HETCCL_BRIDGE_BUFFERS; i++)
+        s.buffers[i] = args.buffers[i];
+    s.ops = (const struct hetccl_bridge_op *)(const void *)(program + args.layout.ops);
+    s.inputs = (const struct hetccl_bridge_input *)(const void *)(program + args.layout.inputs);
+    s.deps = (const struct hetccl_bridge_dep *)(const void *)(program + args.layout.deps);
+    s.send_lanes = (const struct hetccl_bridge_send_lane *)(const void *)(program + args.layout.send_lanes);
+    s.recv_lanes = (const struct hetccl_ring_view *)(const void *)(program + args.layout.recv_lanes);
+    s.counters = args.counters;
+    s.control = args.control;
+    s.scale = args.scale;
+    s.one = args.one;
+    s.n_ops = args.n_ops;
+    s.n_local = args.n_local;
+    s.n_send_lanes = args.n_send_lanes;
+    s.n_local_blocks = args.n_local_blocks;
+    s.n_send_blocks = args.n_send_blocks;
+    s.lane_blocks = args.lane_blocks;
+    s.tag = args.tag;
+    s.red = args.red;
+    s.type = args.type;
+    s.element_bytes = type_bytes((enum hetccl_type)args.type);
     if (args.scale_pointer != 0)
         s.scale.bits = element_load(args.scale_pointer, 0, s.element_bytes);
-    if (block < args.n_local_blocks)
-        run_local(&s, block, &place);
+    s.n_ended = args.memory->n_ended;
+    if (grid_block() < s.n_local_blocks)
+        run_local(&s, grid_block(), &place);
     else
-        run_sends(&s, block - args.n_local_blocks, &place);
-    leave(&args);
+        run_sends(&s, grid_block() - s.n_local_blocks, &place);
+    leave(&s, args.memory, args.number);
 }

@@ -10,7 +10,7 @@
  * A ring carries pieces of messages one way, from one rank to another. Piece number n of a call lies in slot
  * n mod HETCCL_RING_SLOTS. One word a slot, HETCCL_RING_WORD_STRIDE words apart, says whose turn it is: 0 the
  * sender's, who writes the slot and then what hetccl_ring_mark() gives for the piece; the receiver reads and
- * writes 0 again.
+ * writes 0 again. The word behind it holds the piece's bytes, for whoever forwards slots without a program.
  *
  * Nothing else is remembered from one call to the next: every call begins with piece 0 and leaves all slots
  * empty. So a captured launch can be replayed, and the two ends of a ring may be served by different kinds of
@@ -22,9 +22,10 @@
 #include "kernels/kernels.h"
 
 enum {
-    HETCCL_RING_SLOTS = 32,
+    HETCCL_RING_SLOTS = 64,
     HETCCL_RING_WORD_STRIDE = 32, /* uint32_t from one slot's word to the next: lines of their own */
     HETCCL_BRIDGE_MAX_LANES_PER_BLOCK = 32,
+    HETCCL_BRIDGE_INLINE_WORDS = 640, /* of a program that travels with its launch */
 };
 
 /* A ring by the addresses of the device that works on it. */
@@ -90,6 +91,22 @@ struct hetccl_bridge_control {
     uint32_t error; /* 1: a lane brought a piece of another call */
     uint32_t lane, seen, expected;
     uint32_t reserved[11];
+    uint32_t n_ended;    /* launches, replayed ones too; wraps around */
+    uint32_t n_waiting;  /* n_ended + 1 of the launch that was last seen waiting for long */
+    uint32_t last_ended; /* the number of the last launch that ended and had one */
+    uint32_t more_reserved[13];
+};
+
+/* In device memory, of one communicator: its launches come one after the other. All 0 in the beginning. */
+struct hetccl_bridge_memory {
+    uint32_t n_ended;      /* as in control, which is far away */
+    uint32_t n_blocks_out; /* of the running launch */
+    uint32_t reserved[2];
+};
+
+/* Where the parts of a program begin; bytes from its start. */
+struct hetccl_bridge_layout {
+    uint32_t ops, inputs, deps, send_lanes, recv_lanes, bytes;
 };
 
 /*
@@ -97,25 +114,26 @@ struct hetccl_bridge_control {
  * behind them are SENDs by lane. Each send lane has lane_blocks blocks, or, where there are more lanes than
  * n_send_blocks, blocks take lanes in turn (lane_blocks is 1 then). lane_blocks divides HETCCL_RING_SLOTS.
  *
- * counters [in,out] one word an operation and one more, all 0 before and after
+ * program   in device memory, or NULL: it is in inline_words
+ * counters  [in,out] one word an operation, all 0 before and after; NULL where no operation waits for another
+ * number    of the launch, for control->last_ended; 0: a captured launch has none
  */
 struct hetccl_bridge_args {
     void *buffers[HETCCL_BRIDGE_BUFFERS];
-    const struct hetccl_bridge_op *ops;
-    const struct hetccl_bridge_input *inputs;
-    const struct hetccl_bridge_dep *deps;
-    const struct hetccl_bridge_send_lane *send_lanes;
-    const struct hetccl_ring_view *recv_lanes;
+    const void *program;
     uint32_t *counters;
     struct hetccl_bridge_control *control;
+    struct hetccl_bridge_memory *memory;
     const void
         *scale_pointer; /* device memory that holds the scale's element when the kernel runs, or NULL */
     struct hetccl_scale scale, one;
+    struct hetccl_bridge_layout layout;
     uint32_t n_ops, n_local, n_send_lanes;
     uint32_t n_local_blocks, n_send_blocks, lane_blocks;
     uint32_t tag;
     uint32_t red, type; /* enum hetccl_red, enum hetccl_type */
-    uint32_t reserved;
+    uint32_t number;
+    uint32_t inline_words[HETCCL_BRIDGE_INLINE_WORDS];
 };
 
 #endif

@@ -580,10 +580,6 @@ const char *hetccl_comm_host_name(const struct hetccl_comm *comm, int rank)
 
 /* ---- native communicators: there are none, nor a vendor's library ---- */
 
-void hetccl_comm_bind_device(struct hetccl_comm *comm)
-{
-}
-
 const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out)
 {
     return NULL;

@@ -50,7 +50,6 @@ static struct hetccl_comm *make_comm(int device)
     struct hetccl_comm *comm = NULL;
 
     assert_int_equal(hetccl_comm_alloc(&options, &comm), HETCCL_OK);
-    hetccl_comm_bind_device(comm);
     return comm;
 }
 
