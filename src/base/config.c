@@ -358,6 +358,11 @@ enum hetccl_status hetccl_config_parse(struct hetccl_config *out)
     return HETCCL_OK;
 }
 
+bool hetccl_config_has_vendor_root(void)
+{
+    return getenv("NCCL_COMM_ID") != NULL;
+}
+
 const char *hetccl_config_library_path(void)
 {
     const char *path = getenv("LD_LIBRARY_PATH");
