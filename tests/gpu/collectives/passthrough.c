@@ -18,7 +18,7 @@
 
 #include "team.h"
 
-enum { N_BLOCKS = 20, N_CALLS = 50000, N_WAIT = 1000, MAX_ADDED_NS = 50 };
+enum { N_BLOCKS = 200, N_CALLS = 5000, N_WAIT = 1000, MAX_ADDED_NS = 50 };
 
 struct nccl {
     const char *name;
