@@ -81,7 +81,7 @@ void hetccl_launched_destroy(struct hetccl_launched *launched)
 
 /* ---- connecting ---- */
 
-static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t channel, bool *moved_out)
+static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t channel)
 {
     const struct hetccl_exec_env *env = launched->env;
     enum hetccl_status first = HETCCL_OK;
@@ -99,8 +99,6 @@ static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t cha
             return status;
         if (status == HETCCL_AGAIN)
             first = HETCCL_AGAIN;
-        else
-            *moved_out = true;
     }
     return first;
 }
@@ -247,18 +245,25 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     return device->ops->kernel_launch(device, args->stream, &kernel);
 }
 
-enum hetccl_status hetccl_launched_progress(struct hetccl_launched *launched,
-                                            const struct hetccl_run_args *args, bool *moved_out)
+enum hetccl_status hetccl_launched_connect(struct hetccl_launched *launched, size_t elem_bytes,
+                                           uint32_t channel)
 {
     enum hetccl_status status = HETCCL_OK;
 
     if (launched->rings == NULL)
-        status = lower(launched, args->elem_bytes);
-    if (status == HETCCL_OK && !launched->is_prepared) {
-        status = connect(launched, args->channel, moved_out);
-        if (status == HETCCL_OK)
-            status = prepare(launched);
-    }
+        status = lower(launched, elem_bytes);
+    if (status == HETCCL_OK && !launched->is_prepared)
+        status = connect(launched, channel);
+    return status;
+}
+
+enum hetccl_status hetccl_launched_progress(struct hetccl_launched *launched,
+                                            const struct hetccl_run_args *args, bool *moved_out)
+{
+    enum hetccl_status status = hetccl_launched_connect(launched, args->elem_bytes, args->channel);
+
+    if (status == HETCCL_OK && !launched->is_prepared)
+        status = prepare(launched);
     if (status != HETCCL_OK)
         return status;
     *moved_out = true;
