@@ -86,7 +86,6 @@ static void case_copy(struct suite *suite)
     suite_expect_ok(suite, suite->ops->copy(suite->device, none, NULL, NULL, 0), "copying nothing");
 }
 
-/* Plain host memory, and the default stream. */
 static void case_copy_rows(struct suite *suite)
 {
     enum { ROW = 1000, N_ROWS = 7, PITCH = 4096 };
@@ -116,6 +115,7 @@ static void case_copy_rows(struct suite *suite)
     suite->ops->stream_destroy(suite->device, stream);
 }
 
+/* Plain host memory, and the default stream. */
 static void case_copy_pageable(struct suite *suite)
 {
     enum { BYTES = 300000 };
