@@ -135,7 +135,7 @@ static uint32_t choose_stream(const struct ordering *o, const struct hetccl_copy
         return 1 + HETCCL_COPY_SEND_STREAMS + turn;
     if (o->layout == HETCCL_COPY_CHAINED)
         return 1;
-    return 1 + (o->lane_of[item->op] * STREAMS_A_LANE + turn) % HETCCL_COPY_SEND_STREAMS;
+    return 1 + (item->lane * STREAMS_A_LANE + turn) % HETCCL_COPY_SEND_STREAMS;
 }
 
 static void add_wait(struct ordering *o, struct hetccl_copy_item *item, uint32_t event)
@@ -204,7 +204,7 @@ static uint32_t end_piece(const struct ordering *o, const struct hetccl_copy_ite
  * sends of one slot keep their order. */
 static void wait_for_slots(struct ordering *o, struct hetccl_copy_item *item)
 {
-    struct lane *lane = &o->lanes[o->lane_of[item->op]];
+    struct lane *lane = &o->lanes[item->lane];
 
     while (lane->first_kept != NO_ITEM) {
         const struct hetccl_copy_item *first = &o->order->items[lane->first_kept - 1];
@@ -222,8 +222,10 @@ static void wait_for_slots(struct ordering *o, struct hetccl_copy_item *item)
 static void enter_lane(struct ordering *o, uint32_t index, bool is_sending)
 {
     struct hetccl_copy_item *item = &o->order->items[index];
-    struct lane *lane = &o->lanes[is_sending ? o->lane_of[item->op] : o->program->n_send_lanes];
+    struct lane *lane;
 
+    item->lane = is_sending ? o->lane_of[item->op] : o->program->n_send_lanes;
+    lane = &o->lanes[item->lane];
     item->turn = o->layout == HETCCL_COPY_SPREAD ? lane->n_items++ % STREAMS_A_LANE : 0;
     item->stream = choose_stream(o, item, item->turn);
     if (lane->last == NO_ITEM)

@@ -36,6 +36,7 @@ enum hetccl_copy_layout {
 
 struct hetccl_copy_item {
     uint32_t op, first_piece, n_pieces; /* of the operation's pieces */
+    uint32_t lane;                      /* of a SEND */
     uint32_t stream;
     uint32_t turn;                /* which of its lane's streams that is */
     uint32_t first_wait, n_waits; /* into waits */
