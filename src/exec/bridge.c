@@ -9,7 +9,7 @@
 #include "exec/copier.h"
 
 enum {
-    BLOCKS_A_UNIT = 2, /* that surely run at once on one multiprocessor */
+    UNITS_A_BLOCK = 2, /* see max_blocks() */
     LEAST_BLOCKS = 4,
     STOP_WAIT_MS = 2000,
     LEAST_BLOB_BYTES = 4096,
@@ -117,6 +117,17 @@ static enum hetccl_status make_events(struct hetccl_bridge *bridge)
     return status;
 }
 
+/*
+ * A block that waits keeps its multiprocessor's registers and shared memory, and a large matrix product may
+ * need all of them: with blocks of ours on every multiprocessor, a rank that is still computing would never
+ * get to the collective for which the others wait. So half of them stay free of us, however many ranks share
+ * the GPU.
+ */
+static uint32_t max_blocks(const struct hetccl_device *device, uint32_t n_sharing)
+{
+    return (uint32_t)hetccl_max_size(device->n_units / UNITS_A_BLOCK / n_sharing, LEAST_BLOCKS);
+}
+
 enum hetccl_status hetccl_bridge_create(struct hetccl_device *device,
                                         const struct hetccl_bridge_options *options,
                                         struct hetccl_bridge **out)
@@ -128,8 +139,7 @@ enum hetccl_status hetccl_bridge_create(struct hetccl_device *device,
         return status;
     bridge->device = device;
     bridge->slot_bytes = options->slot_bytes;
-    bridge->max_blocks =
-        (uint32_t)hetccl_max_size(device->n_units * BLOCKS_A_UNIT / options->n_sharing, LEAST_BLOCKS);
+    bridge->max_blocks = max_blocks(device, options->n_sharing);
     status = make_control(bridge);
     if (status == HETCCL_OK)
         status = device->ops->image_kernel(device, "hetccl_bridge", &bridge->kernel);

@@ -3,13 +3,13 @@
 
 #include "base/memory.h"
 
-/* Pieces are at least this long, and a message has at most as many as a ring has slots until they reach the
- * size of a slot. */
-enum { LEAST_PIECE_BYTES = 4096 };
+/* Pieces are at least this long, and a message has at most so many until they reach the size of a slot: as
+ * many as a lane has blocks. Each has to be waited for, which copy engines do slowly. */
+enum { LEAST_PIECE_BYTES = 4096, WANTED_PIECES = 16 };
 
 uint32_t hetccl_program_piece_count(size_t count, size_t elem_bytes, size_t slot_bytes)
 {
-    size_t share = (count * elem_bytes + HETCCL_RING_SLOTS - 1) / HETCCL_RING_SLOTS;
+    size_t share = (count * elem_bytes + WANTED_PIECES - 1) / WANTED_PIECES;
     size_t bytes = hetccl_min_size(hetccl_round_up(share, LEAST_PIECE_BYTES), slot_bytes);
 
     return (uint32_t)(bytes / elem_bytes);
