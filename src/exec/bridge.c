@@ -75,6 +75,8 @@ static void give_back(struct hetccl_bridge *bridge)
         hetccl_free(blob);
     }
     hetccl_copier_destroy(bridge->copier);
+    device->ops->stream_destroy(device, bridge->engine_stream);
+    device->ops->stream_destroy(device, bridge->release_stream);
     device->ops->event_destroy(device, bridge->event);
     device->ops->event_destroy(device, bridge->capture_event);
     device->ops->event_destroy(device, bridge->join_event);
@@ -225,8 +227,23 @@ uint32_t hetccl_bridge_last_ended(const struct hetccl_bridge *bridge)
     return load_word(&bridge->control->last_ended);
 }
 
+/* Values larger than any that a stream waits for, until whoever waits has seen them. The kernel has stopped.
+ */
+static void release_blobs(struct hetccl_bridge *bridge)
+{
+    struct hetccl_device *device = bridge->device;
+
+    if (bridge->release_stream.handle == NULL)
+        return;
+    for (struct hetccl_blob *blob = bridge->blobs; blob != NULL; blob = blob->next)
+        if (blob->waited_bytes > 0)
+            (void)!device->ops->fill(device, bridge->release_stream,
+                                     (char *)blob->memory + blob->waited_offset, 0x7f, blob->waited_bytes);
+}
+
 void hetccl_bridge_release(struct hetccl_bridge *bridge)
 {
+    release_blobs(bridge);
     if (bridge->copier != NULL)
         hetccl_copier_release(bridge->copier, hetccl_bridge_last_ended(bridge));
 }
@@ -334,6 +351,20 @@ enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge, struct hetcc
     return status == HETCCL_OK ? device->ops->stream_wait_event(device, to, bridge->join_event) : status;
 }
 
+enum hetccl_status hetccl_bridge_engine_stream(struct hetccl_bridge *bridge, struct hetccl_stream *out)
+{
+    struct hetccl_device *device = bridge->device;
+    enum hetccl_status status = HETCCL_OK;
+
+    if (bridge->engine_stream.handle == NULL)
+        status = device->ops->stream_create(device, HETCCL_STREAM_HIGH, &bridge->engine_stream);
+    if (status == HETCCL_OK && bridge->release_stream.handle == NULL)
+        status = device->ops->stream_create(device, HETCCL_STREAM_HIGH, &bridge->release_stream);
+    if (status == HETCCL_OK)
+        *out = bridge->engine_stream;
+    return status;
+}
+
 /* ---- memory ---- */
 
 static bool is_reusable(const struct hetccl_bridge *bridge, const struct hetccl_blob *blob, size_t bytes)
@@ -379,6 +410,7 @@ enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge, size_t bytes
     if (status != HETCCL_OK)
         return status;
     blob->is_used = true;
+    blob->waited_bytes = 0;
     *out = blob;
     return HETCCL_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "exec/copier.h"
 #include "exec/copy_mover.h"
+#include "exec/island.h"
 #include "exec/program.h"
 #include "exec/ring.h"
 #include "kernels/device/args.h"
@@ -24,6 +25,8 @@ struct hetccl_launched {
     struct hetccl_bridge_args args; /* what is the same in every execution */
     bool is_copied;                 /* by a copy mover, where the call allows it */
     struct hetccl_copy_mover *copy_mover;
+    struct hetccl_engine_piece
+        *pieces; /* of the plan, for the engine; NULL: it has no island steps for one */
 };
 
 /* ---- making ---- */
@@ -56,6 +59,19 @@ static size_t largest_message(const struct hetccl_plan *plan)
     return largest;
 }
 
+/* An engine whose operations can be enqueued, on a device whose streams can wait for the kernel. */
+static bool has_engine(const struct hetccl_launched *launched)
+{
+    const struct hetccl_engine *engine = launched->env->engine;
+
+    if (engine == NULL || engine->ops->enqueue == NULL || !launched->env->device->has_stream_values)
+        return false;
+    for (uint32_t i = 0; i < launched->plan->n_steps; i++)
+        if (launched->plan->steps[i].kind == HETCCL_STEP_ISLAND)
+            return true;
+    return false;
+}
+
 static enum hetccl_status lower(struct hetccl_launched *launched, size_t elem_bytes)
 {
     const struct hetccl_exec_env *env = launched->env;
@@ -70,11 +86,14 @@ static enum hetccl_status lower(struct hetccl_launched *launched, size_t elem_by
     };
     enum hetccl_status status;
 
-    launched->is_copied = env->bridge->copier != NULL &&
+    args.has_engine = has_engine(launched);
+    launched->is_copied = env->bridge->copier != NULL && !args.has_engine &&
                           largest_message(launched->plan) * elem_bytes >= env->bridge->copy_bytes;
     args.keeps_all_deps = launched->is_copied;
     status = hetccl_program_build(&args, &launched->program);
 
+    if (status == HETCCL_OK && args.has_engine)
+        status = hetccl_island_pieces(launched->plan, &launched->pieces);
     if (status == HETCCL_OK)
         status = hetccl_alloc(n_lanes(launched), sizeof(*launched->rings), &launched->rings);
     return status;
@@ -99,6 +118,7 @@ void hetccl_launched_destroy(struct hetccl_launched *launched)
     if (launched == NULL)
         return;
     hetccl_copy_mover_destroy(launched->copy_mover);
+    hetccl_free(launched->pieces);
     hetccl_bridge_drop(launched->blob);
     hetccl_program_fini(&launched->program);
     hetccl_free(launched->rings);
@@ -191,6 +211,10 @@ static enum hetccl_status fill_blob(struct hetccl_launched *launched, size_t pro
         return status;
     if (program_bytes > 0)
         launched->args.program = launched->blob->memory;
+    if (launched->pieces != NULL) {
+        launched->blob->waited_offset = program_bytes;
+        launched->blob->waited_bytes = counters_bytes;
+    }
     if (counters_bytes > 0)
         launched->args.counters = (uint32_t *)(void *)((char *)launched->blob->memory + program_bytes);
     return HETCCL_OK;
@@ -290,6 +314,52 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     return device->ops->kernel_launch(device, args->stream, &kernel);
 }
 
+/*
+ * The engine's part runs beside the kernel, on a stream of the bridge's: each step waits for the counters of
+ * what it depends on, and sets its own when it is done, for which the kernel waits. The kernel is enqueued
+ * first, and steps in their order, so that nothing stands in front of what it waits for, however streams
+ * share queues.
+ */
+static enum hetccl_status enqueue_island(struct hetccl_launched *launched, const struct hetccl_run_args *args,
+                                         struct hetccl_stream stream,
+                                         const struct hetccl_program_island *island)
+{
+    struct hetccl_device *device = launched->env->device;
+    struct hetccl_engine *engine = launched->env->engine;
+    const struct hetccl_bridge_op *op = &launched->program.ops[island->op];
+    enum hetccl_status status = HETCCL_OK;
+    struct hetccl_engine_op engine_op;
+
+    for (uint32_t i = op->first_dep; i < op->first_dep + op->n_deps && status == HETCCL_OK; i++) {
+        const struct hetccl_bridge_dep *dep = &launched->program.deps[i];
+
+        status =
+            device->ops->stream_wait_value(device, stream, &launched->args.counters[dep->op], dep->n_blocks);
+    }
+    hetccl_island_op_fill(&launched->plan->steps[island->step], launched->pieces, args, &engine_op);
+    if (status == HETCCL_OK)
+        status = engine->ops->enqueue(engine, &engine_op, stream);
+    return status == HETCCL_OK
+               ? device->ops->stream_write_value(device, stream, &launched->args.counters[island->op], 1)
+               : status;
+}
+
+static enum hetccl_status launch_with_engine(struct hetccl_launched *launched,
+                                             const struct hetccl_run_args *args)
+{
+    struct hetccl_bridge *bridge = launched->env->bridge;
+    struct hetccl_stream beside;
+    enum hetccl_status status = hetccl_bridge_engine_stream(bridge, &beside);
+
+    if (status == HETCCL_OK)
+        status = hetccl_bridge_join(bridge, args->stream, beside);
+    if (status == HETCCL_OK)
+        status = launch(launched, args);
+    for (uint32_t i = 0; i < launched->program.n_islands && status == HETCCL_OK; i++)
+        status = enqueue_island(launched, args, beside, &launched->program.islands[i]);
+    return status == HETCCL_OK ? hetccl_bridge_join(bridge, beside, args->stream) : status;
+}
+
 enum hetccl_status hetccl_launched_connect(struct hetccl_launched *launched, size_t elem_bytes,
                                            uint32_t channel)
 {
@@ -316,6 +386,8 @@ enum hetccl_status hetccl_launched_progress(struct hetccl_launched *launched,
     *moved_out = true;
     if (launched->program.n_ops == 0)
         return HETCCL_OK;
+    if (launched->pieces != NULL)
+        return launch_with_engine(launched, args);
     return is_copied ? move_by_copies(launched, args) : launch(launched, args);
 }
 
