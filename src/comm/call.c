@@ -300,5 +300,6 @@ enum hetccl_status hetccl_collective_finish(struct hetccl_comm *comm)
     if (status == HETCCL_OK && comm->bridge != NULL)
         status = hetccl_bridge_leave(comm->bridge, (struct hetccl_stream){original->stream},
                                      needs_widening(original));
+    hetccl_comm_wake_progress(comm);
     return status;
 }

@@ -15,6 +15,7 @@
  *   native.c     communicators that are the vendor library's own
 >>>>>>> ccl
  *   rings.c      the same for asynchronous devices
+ *   progress.c   a thread that forwards rings over links
  *   watch.c      a thread that watches what runs on one
  *   cache.c      plans and their workspaces
  *   call.c       checks, one collective
@@ -71,7 +72,8 @@ struct hetccl_peer_link {
     struct hetccl_segment segment;
     struct hetccl_mesh_stream *streams[HETCCL_LINK_TCP_MAX_SOCKETS];
     int sockets[HETCCL_LINK_TCP_MAX_SOCKETS];
-    struct hetccl_ring ring; /* instead of a link, on an asynchronous device; over `segment`, or p2p */
+    struct hetccl_ring ring; /* on an asynchronous device; over `segment`, p2p, or forwarded over `link` */
+    bool has_ring;           /* and it is connected */
 };
 
 /* A buffer that grows and stays. */
@@ -104,6 +106,14 @@ struct hetccl_session {
 
 enum { HETCCL_RECENT_TAGS = 8 };
 
+/* The thread that forwards rings (progress.c). */
+struct hetccl_progress {
+    struct hetccl_doorbell doorbell; /* it sleeps on it when no launch is under way */
+    struct hetccl_progress_entry *_Atomic first;
+    pthread_t thread;
+    atomic_bool has_thread, is_ending;
+};
+
 struct hetccl_comm {
     struct hetccl_comm_head head; /* first: what the API looks at */
     unsigned fork_generation;     /* a forked child must not use it */
@@ -134,6 +144,7 @@ struct hetccl_comm {
     pthread_t watch_thread;
     bool has_watch_thread;
     atomic_bool is_watch_ending;
+    struct hetccl_progress progress;
     struct hetccl_segment host_segment; /* doorbells of the host's ranks, then the engines' areas */
     uint32_t host_leader;
     uint32_t *host_index_of;              /* by rank: index among the ranks of its host */
@@ -234,6 +245,17 @@ void hetccl_comm_close_links(struct hetccl_comm *comm);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_ring(void *context, uint32_t peer, uint32_t channel,
                                                           const struct hetccl_ring **out);
 void hetccl_comm_close_rings(struct hetccl_comm *comm);
+
+/*
+ * progress.c: the thread forwards from now on; owned by it on success. wake follows what was enqueued. stop
+ * waits until the peers have read everything, unless the communicator has failed; then the forwards are gone,
+ * and their links may be closed.
+ */
+struct hetccl_forward;
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_progress_add(struct hetccl_comm *comm,
+                                                             struct hetccl_forward *forward);
+void hetccl_comm_wake_progress(struct hetccl_comm *comm);
+void hetccl_comm_progress_stop(struct hetccl_comm *comm);
 
 /*
  * watch.c: tells of what goes wrong on the device when no call is there to see it. stop waits for the thread.

@@ -212,6 +212,7 @@ enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t 
     return HETCCL_OK;
 }
 
+/* The segment of a ring is closed after the launches that work on it. */
 static void close_one(struct hetccl_peer_link *entry, size_t n_sockets)
 {
     bool owns_sockets = entry->state == HETCCL_PEER_LINK_STREAMS;
@@ -224,15 +225,12 @@ static void close_one(struct hetccl_peer_link *entry, size_t n_sockets)
         else if (owns_sockets && entry->sockets[i] >= 0)
             close(entry->sockets[i]);
     }
-    if (entry->segment.memory != NULL)
+    if (entry->segment.memory != NULL && entry->ring.device == NULL)
         hetccl_segment_fini(&entry->segment);
 }
 
 void hetccl_comm_close_links(struct hetccl_comm *comm)
 {
-    /* On an asynchronous device the entries hold rings. */
-    if (comm->bridge != NULL)
-        return;
     for (size_t i = 0; comm->links != NULL && i < (size_t)comm->n_ranks * HETCCL_CHANNELS; i++)
         close_one(&comm->links[i], comm->config.sockets_per_link);
 }

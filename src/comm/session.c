@@ -141,6 +141,7 @@ static enum hetccl_status progress_p2p(const struct group *group, struct hetccl_
         status = hetccl_run_progress(session->p2p_run, moved_out);
     if (status == HETCCL_OK && comm->bridge != NULL)
         status = join_p2p_streams(group, comm, false);
+    hetccl_comm_wake_progress(comm);
     if (status != HETCCL_OK)
         return status;
     hetccl_comm_count_run(comm, session->p2p_run);
