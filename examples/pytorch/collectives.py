@@ -298,9 +298,10 @@ def mixed_kinds(trial):
 
 
 def coalesced(trial, kind, is_async):
-    """torch's coalescing manager: one group of calls, as FSDP2 uses it."""
+    """torch's coalescing manager: one call for many tensors, or (asynchronous, with a device) a group of calls."""
     sizes = (1, 777, 65537)
-    with dist._coalescing_manager(group=trial.group, device=trial.device, async_ops=is_async) as manager:
+    device = trial.device if is_async else None
+    with dist._coalescing_manager(group=trial.group, device=device, async_ops=is_async) as manager:
         if kind == "all_reduce":
             out = [trial.mine(n, salt=n) for n in sizes]
             for tensor in out:

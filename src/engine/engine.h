@@ -45,6 +45,7 @@ struct hetccl_engine_op {
     enum hetccl_red red;
     bool is_raw; /* reductions: scale my input by `scale` first (ranks may have different ones) */
     struct hetccl_scale scale;
+    const void *scale_pointer; /* enqueue: device memory with the factor, read when it runs; NULL: scale */
     struct hetccl_call_tag tag; /* compared between the ranks */
 };
 

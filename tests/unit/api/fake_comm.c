@@ -16,6 +16,7 @@ enum { MAX_COMMS = 64, MAX_EVENTS = 1024, MAX_RUNS = 64, MAX_ITEMS = 64, PATIENC
 
 struct hetccl_comm {
     struct hetccl_comm_head head; /* zero: none of these is native */
+    struct hetccl_comm *next_ended;
     struct hetccl_comm_options options;
     bool is_asynchronous;
     int n_ranks, rank;
@@ -364,12 +365,16 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
     return leave(comm, status, false);
 }
 
+/* The memory stays, as that of real ones does: the API looks at handles whose communicator is gone. */
 static void release(struct hetccl_comm *comm)
 {
+    static struct hetccl_comm *ended;
+
     for (int i = 0; i < MAX_COMMS; i++)
         if (live[i] == comm)
             live[i] = NULL;
-    free(comm);
+    comm->next_ended = ended;
+    ended = comm;
 }
 
 void hetccl_comm_destroy(struct hetccl_comm *comm)
