@@ -18,6 +18,7 @@ struct team_board {
     atomic_uint n_arrived;               /* over all barriers so far */
     unsigned n_barriers[TEAM_MAX_RANKS]; /* each rank's own */
     double figures[TEAM_MAX_RANKS];
+    atomic_int n_doomed; /* 1 + the rank that may die */
 };
 
 double team_now_us(void)
@@ -90,6 +91,19 @@ double team_median(double *values, size_t n_values)
     return values[n_values / 2];
 }
 
+void team_die(struct team *team)
+{
+    atomic_store(&team->board->n_doomed, team->rank + 1);
+    for (;;)
+        (void)raise(SIGKILL);
+}
+
+void team_abort(struct team *team)
+{
+    team_check(team, ncclCommAbort(team->comm), "ncclCommAbort");
+    team->comm = NULL;
+}
+
 static void join(struct team *team)
 {
     hetcclCommInfo_t info = {.size = sizeof(info)};
@@ -114,20 +128,26 @@ static unsigned run_rank(struct team *team, unsigned (*work)(struct team *team, 
 
     join(team);
     n_wrong = work(team, argument);
+    if (team->comm == NULL)
+        return n_wrong;
     cuda_memory_wait(team->cuda);
     team_check(team, ncclCommDestroy(team->comm), "ncclCommDestroy");
     return n_wrong;
 }
 
 /* Ended ranks until none is left; the first bad one, or the alarm, ends the rest. */
-static int wait_for_all(const pid_t *pids, int n_ranks)
+static int wait_for_all(const struct team_board *board, const pid_t *pids, int n_ranks)
 {
     int exit_status = 0;
     int status;
     pid_t pid;
 
     while ((pid = wait(&status)) > 0) {
+        int n_doomed = atomic_load(&board->n_doomed);
+
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            continue;
+        if (n_doomed > 0 && pid == pids[n_doomed - 1])
             continue;
         for (int rank = 0; rank < n_ranks && exit_status == 0; rank++) {
             if (pids[rank] == pid && WIFSIGNALED(status))
@@ -161,5 +181,5 @@ int team_run(int n_ranks, unsigned limit_s, unsigned (*work)(struct team *team, 
             exit(run_rank(&team, work, argument) == 0 ? 0 : 1);
         }
     }
-    return wait_for_all(pids, n_ranks);
+    return wait_for_all(team.board, pids, n_ranks);
 }

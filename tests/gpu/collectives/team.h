@@ -33,6 +33,12 @@ struct team {
 int team_run(int n_ranks, unsigned limit_s, unsigned (*work)(struct team *team, void *argument),
              void *argument);
 
+/* Ends this rank at once and without a word, as a crash does; the others go on. Once a team. */
+void team_die(struct team *team) __attribute__((noreturn));
+
+/* Without a communicator from now on: aborts it. */
+void team_abort(struct team *team);
+
 void team_barrier(struct team *team);
 double team_max(struct team *team, double value); /* over all ranks, on all ranks */
 double team_sum(struct team *team, double value);
