@@ -94,9 +94,8 @@ static void test_any_order(void **state)
 
 static void settle(struct forward_pair *pair)
 {
-    for (uint32_t n_still = 0; n_still < 4; n_still++)
-        if (forward_once(&pair->sides[0]) | forward_once(&pair->sides[1]))
-            n_still = 0;
+    for (uint32_t i = 0, n_still = 0; n_still < 8; i++)
+        n_still = forward_once(&pair->sides[i % 2]) ? 0 : n_still + 1;
 }
 
 /* A block that is a whole ring ahead of the others doesn't shut them out. */
