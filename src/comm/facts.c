@@ -91,8 +91,15 @@ static enum hetccl_status find_library(const struct hetccl_comm *comm, struct he
     enum hetccl_ccl_kind kind =
         strcmp(comm->device->ops->name, "hip") == 0 ? HETCCL_CCL_RCCL : HETCCL_CCL_NCCL;
     const struct hetccl_ccl_api *api;
-    enum hetccl_status status = hetccl_ccl_get(kind, &comm->config, &api);
+    enum hetccl_status status = HETCCL_OK;
 
+    if (hetccl_config_has_vendor_root())
+        status = hetccl_fail_quietly(
+            HETCCL_ERR_USAGE,
+            "the vendor's library can't be used while NCCL_COMM_ID is set, as it would take "
+            "that address for its own; set HETCCL_COMM_ID instead");
+    else
+        status = hetccl_ccl_get(kind, &comm->config, &api);
     if (status == HETCCL_OK) {
         own->engine = HETCCL_ENGINE_CCL;
         own->library_key = (uint64_t)api->version;

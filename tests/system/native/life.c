@@ -14,12 +14,15 @@ static void expect_works(ncclComm_t comm, int n_ranks)
 {
     hetcclStream_t stream = new_stream();
     float *memory = device_memory(COUNT * sizeof(float));
+    ncclResult_t state = ncclInternalError;
 
     for (size_t i = 0; i < COUNT; i++)
         memory[i] = 1.0f;
     expect_result(ncclAllReduce(memory, memory, COUNT, ncclFloat, ncclSum, comm, stream), ncclSuccess,
                   "ncclAllReduce");
     synchronize(stream);
+    expect_result(ncclCommGetAsyncError(comm, &state), ncclSuccess, "ncclCommGetAsyncError");
+    expect_result(state, ncclSuccess, "the communicator's state");
     for (size_t i = 0; i < COUNT; i++)
         expect(memory[i] == (float)n_ranks, "a sum of %d, not %g", n_ranks, (double)memory[i]);
 }
@@ -117,6 +120,7 @@ void case_non_blocking(void)
     expect(ncclCommSplit(comm, 0, rank, &child, NULL) == ncclSuccess,
            "a blocking child, as the fake makes them");
     expect_works(child, 2);
+    expect_result(ncclCommDestroy(child), ncclSuccess, "ncclCommDestroy");
     fakes.fail("ncclAllReduce:1:7");
     expect_result(ncclAllReduce(NULL, NULL, 0, ncclFloat, ncclSum, comm, NULL), ncclInProgress,
                   "ncclAllReduce");
@@ -291,5 +295,15 @@ void case_mixed(void)
 
     expect(strcmp(engine_of(comm), "none") == 0, "no engine, not %s", engine_of(comm));
     expect(fakes.n_live() == 0, "no communicator of the vendor's");
+    expect_result(ncclCommDestroy(comm), ncclSuccess, "ncclCommDestroy");
+}
+
+/* Nothing but a native communicator that works. */
+void case_one(void)
+{
+    ncclComm_t comm = join_comm("one", NULL);
+
+    expect(strcmp(engine_of(comm), "ccl") == 0, "engine ccl, not %s", engine_of(comm));
+    expect_works(comm, 2);
     expect_result(ncclCommDestroy(comm), ncclSuccess, "ncclCommDestroy");
 }

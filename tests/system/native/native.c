@@ -33,6 +33,7 @@ static const struct {
     {"no-library", case_no_library},
     {"forced", case_forced},
     {"mixed", case_mixed},
+    {"one", case_one},
 };
 
 /* ---- checks ---- */

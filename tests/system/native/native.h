@@ -71,5 +71,6 @@ void case_old_library(void);
 void case_no_library(void);
 void case_forced(void);
 void case_mixed(void);
+void case_one(void);
 
 #endif
