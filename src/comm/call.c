@@ -193,7 +193,7 @@ static struct hetccl_plan_request make_request(const struct hetccl_comm *comm, c
         .send_offsets = call->send_offsets,
         .recv_counts = call->recv_counts,
         .recv_offsets = call->recv_offsets,
-        .chunk_bytes = comm->bridge != NULL ? comm->config.gpu_chunk_bytes : comm->config.chunk_bytes,
+        .chunk_bytes = comm->has_async_ranks ? comm->config.gpu_chunk_bytes : comm->config.chunk_bytes,
         .small_bytes = comm->config.small_bytes,
         .algo = comm->config.algo,
     };

@@ -15,6 +15,7 @@
  *   native.c     communicators that are the vendor library's own
 >>>>>>> ccl
  *   rings.c      the same for asynchronous devices
+ *   mixed.c      links from synchronous devices to asynchronous ones
  *   progress.c   a thread that forwards rings over links
  *   watch.c      a thread that watches what runs on one
  *   cache.c      plans and their workspaces
@@ -74,6 +75,8 @@ struct hetccl_peer_link {
     int sockets[HETCCL_LINK_TCP_MAX_SOCKETS];
     struct hetccl_ring ring; /* on an asynchronous device; over `segment`, p2p, or forwarded over `link` */
     bool has_ring;           /* and it is connected */
+    struct hetccl_forward *forward; /* of `ring`, on a synchronous device; `pieces` takes it over */
+    struct hetccl_link *pieces;     /* to an asynchronous peer, from a synchronous one: works on `ring` */
 };
 
 /* A buffer that grows and stays. */
@@ -135,6 +138,7 @@ struct hetccl_comm {
     uint32_t n_ranks, rank;
     struct hetccl_mesh *_Atomic mesh; /* set by the initialising thread, read by one that aborts */
     struct hetccl_wire_peer *peers;   /* by rank */
+    bool has_async_ranks;             /* some rank has an asynchronous device; equal on all ranks */
     struct hetccl_topo topo;
     bool has_topo;
     struct hetccl_device *device;     /* NULL: it couldn't be opened, and failure_text says why */
@@ -157,6 +161,7 @@ struct hetccl_comm {
     uint64_t sequence;                                      /* of collectives, from 1 */
     struct hetccl_call_tag recent_tags[HETCCL_RECENT_TAGS]; /* [sequence mod HETCCL_RECENT_TAGS] */
     uint64_t stuck_note_sequence;                           /* the last call that the others were told of */
+    uint64_t n_p2p_groups;                                  /* of sends and receives, on this rank */
     uint64_t n_children;
     struct hetccl_cached_plan cache[HETCCL_PLAN_CACHE_ENTRIES];
     uint64_t cache_clock;
@@ -236,12 +241,22 @@ enum {
     HETCCL_MESSAGE_RING = 48
 };
 
-/* links.c */
+/* links.c: what a run of a synchronous rank sends over; and a link as it is, whatever the peer's device. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel,
                                                           struct hetccl_link **out);
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_plain_link(struct hetccl_comm *comm, uint32_t peer,
+                                                                uint32_t channel, struct hetccl_link **out);
 void hetccl_comm_close_links(struct hetccl_comm *comm);
 
-/* rings.c */
+/*
+ * mixed.c: a link to an asynchronous peer, told of the call that is under way.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_pieces(struct hetccl_comm *comm, uint32_t peer,
+                                                            uint32_t channel, struct hetccl_link **out);
+bool hetccl_comm_is_async_rank(const struct hetccl_comm *comm, uint32_t rank);
+
+/* rings.c; slots are as large on all ranks. */
+size_t hetccl_comm_ring_slot_bytes(const struct hetccl_comm *comm);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_ring(void *context, uint32_t peer, uint32_t channel,
                                                           const struct hetccl_ring **out);
 void hetccl_comm_close_rings(struct hetccl_comm *comm);

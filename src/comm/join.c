@@ -387,7 +387,7 @@ static enum hetccl_status make_bridge(struct hetccl_comm *comm)
 
     if (comm->device->ops->is_synchronous || hetccl_topo_is_native(&comm->topo))
         return HETCCL_OK;
-    status = hetccl_bridge_create(comm->device, n_sharing(comm), comm->config.ring_slot_bytes, &bridge);
+    status = hetccl_bridge_create(comm->device, n_sharing(comm), hetccl_comm_ring_slot_bytes(comm), &bridge);
     if (status != HETCCL_OK)
         return status;
     comm->bridge = bridge;

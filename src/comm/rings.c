@@ -11,6 +11,8 @@
 #include "comm/internal.h"
 #include "exec/forward.h"
 
+enum { SLOT_UNIT_BYTES = 16 };
+
 enum pair_kind { PAIR_P2P, PAIR_SHM, PAIR_FORWARDED };
 
 struct segment_offer {
@@ -48,9 +50,10 @@ static enum hetccl_status kind_of(const struct hetccl_comm *comm, uint32_t peer,
     return status;
 }
 
-static size_t slot_bytes(const struct hetccl_comm *comm)
+/* A multiple of all elements' sizes, so that pieces can be cut without knowing what they are of. */
+size_t hetccl_comm_ring_slot_bytes(const struct hetccl_comm *comm)
 {
-    return comm->bridge->slot_bytes;
+    return comm->config.ring_slot_bytes / SLOT_UNIT_BYTES * SLOT_UNIT_BYTES;
 }
 
 /* A message of exactly this size, or AGAIN. */
@@ -73,7 +76,8 @@ static enum hetccl_status offer_device_memory(struct hetccl_comm *comm, uint32_t
                                               struct hetccl_peer_link *entry)
 {
     struct hetccl_ring_offer offer;
-    enum hetccl_status status = hetccl_ring_p2p_open(comm->device, slot_bytes(comm), &entry->ring, &offer);
+    enum hetccl_status status =
+        hetccl_ring_p2p_open(comm->device, hetccl_comm_ring_slot_bytes(comm), &entry->ring, &offer);
 
     if (status == HETCCL_OK)
         status = hetccl_mesh_send(comm->mesh, peer, message_kind(channel), &offer, sizeof(offer));
@@ -88,7 +92,7 @@ static enum hetccl_status await_device_memory(struct hetccl_comm *comm, uint32_t
     enum hetccl_status status = try_recv(comm, peer, channel, &offer, sizeof(offer));
 
     if (status == HETCCL_OK)
-        status = hetccl_ring_p2p_connect(&entry->ring, slot_bytes(comm), &offer);
+        status = hetccl_ring_p2p_connect(&entry->ring, hetccl_comm_ring_slot_bytes(comm), &offer);
     if (status == HETCCL_OK)
         entry->state = HETCCL_PEER_LINK_READY;
     return status;
@@ -99,13 +103,13 @@ static enum hetccl_status await_device_memory(struct hetccl_comm *comm, uint32_t
 static enum hetccl_status offer_segment(struct hetccl_comm *comm, uint32_t peer, uint32_t channel,
                                         struct hetccl_peer_link *entry)
 {
-    size_t bytes = hetccl_ring_shm_bytes(slot_bytes(comm));
+    size_t bytes = hetccl_ring_shm_bytes(hetccl_comm_ring_slot_bytes(comm));
     struct segment_offer offer;
     enum hetccl_status status = hetccl_segment_create(bytes, bytes, &entry->segment);
 
     if (status == HETCCL_OK)
-        status =
-            hetccl_ring_shm_open(comm->device, entry->segment.memory, slot_bytes(comm), true, &entry->ring);
+        status = hetccl_ring_shm_open(comm->device, entry->segment.memory, hetccl_comm_ring_slot_bytes(comm),
+                                      true, &entry->ring);
     if (status != HETCCL_OK)
         return status;
     memset(&offer, 0, sizeof(offer));
@@ -125,13 +129,13 @@ static enum hetccl_status await_segment(struct hetccl_comm *comm, uint32_t peer,
     if (status != HETCCL_OK)
         return status;
     if (memchr(offer.name, '\0', sizeof(offer.name)) == NULL ||
-        offer.bytes < hetccl_ring_shm_bytes(slot_bytes(comm)))
+        offer.bytes < hetccl_ring_shm_bytes(hetccl_comm_ring_slot_bytes(comm)))
         return hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent a ring offer that rank %u can't read", peer,
                            comm->rank);
     status = hetccl_segment_open(offer.name, offer.bytes, &entry->segment);
     if (status == HETCCL_OK)
-        status =
-            hetccl_ring_shm_open(comm->device, entry->segment.memory, slot_bytes(comm), false, &entry->ring);
+        status = hetccl_ring_shm_open(comm->device, entry->segment.memory, hetccl_comm_ring_slot_bytes(comm),
+                                      false, &entry->ring);
     if (status == HETCCL_OK)
         status = hetccl_mesh_send(comm->mesh, peer, message_kind(channel), &answer, sizeof(answer));
     if (status == HETCCL_OK)
@@ -158,21 +162,22 @@ static enum hetccl_status open_forwarded(struct hetccl_comm *comm, uint32_t peer
                                          struct hetccl_peer_link *entry)
 {
     struct hetccl_ring_view send, recv;
-    struct hetccl_forward *forward;
     struct hetccl_link *link;
-    enum hetccl_status status = hetccl_comm_find_link(comm, peer, channel, &link);
+    enum hetccl_status status = hetccl_comm_find_plain_link(comm, peer, channel, &link);
 
     if (status != HETCCL_OK)
         return status;
-    status = hetccl_ring_own_open(comm->device, slot_bytes(comm), &entry->ring, &send, &recv);
+    status =
+        hetccl_ring_own_open(comm->device, hetccl_comm_ring_slot_bytes(comm), &entry->ring, &send, &recv);
     if (status != HETCCL_OK)
         return status;
-    status = hetccl_forward_create(&send, &recv, link, &forward);
-    if (status != HETCCL_OK)
+    status = hetccl_forward_create(&send, &recv, link, &entry->forward);
+    /* A synchronous rank moves its pieces itself. */
+    if (status != HETCCL_OK || comm->bridge == NULL)
         return status;
-    status = hetccl_comm_progress_add(comm, forward);
-    if (status != HETCCL_OK)
-        hetccl_forward_destroy(forward);
+    status = hetccl_comm_progress_add(comm, entry->forward);
+    if (status == HETCCL_OK)
+        entry->forward = NULL;
     return status;
 }
 

@@ -105,6 +105,7 @@ static enum hetccl_status start_p2p(const struct group *group, struct hetccl_com
 
     if (n == 0)
         return HETCCL_OK;
+    comm->n_p2p_groups++;
     status = hetccl_alloc(n, sizeof(*list), &list);
     if (status != HETCCL_OK)
         return status;

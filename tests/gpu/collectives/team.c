@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -104,10 +105,50 @@ void team_abort(struct team *team)
     team->comm = NULL;
 }
 
+void *team_alloc(struct team *team, size_t bytes)
+{
+    void *memory = team->is_host ? malloc(bytes) : cuda_memory_alloc(team->cuda, bytes);
+
+    if (memory == NULL)
+        abort();
+    return memory;
+}
+
+void team_free(struct team *team, void *memory)
+{
+    if (team->is_host)
+        free(memory);
+    else
+        cuda_memory_free(team->cuda, memory);
+}
+
+/* The entry of a comma list that is the rank's; the list starts over at its end. */
+static bool is_host_rank(const char *list, int rank)
+{
+    const char *entry = list;
+
+    for (int i = 0; i < rank; i++) {
+        entry += strcspn(entry, ",");
+        entry = *entry == ',' ? entry + 1 : list;
+    }
+    return strncmp(entry, "host", 4) == 0;
+}
+
+static void choose_device(struct team *team)
+{
+    const char *list = getenv("TEAM_DEVICES");
+
+    if (list == NULL)
+        return;
+    team->is_host = is_host_rank(list, team->rank);
+    (void)setenv("HETCCL_DEVICE", team->is_host ? "host" : "cuda", 1);
+}
+
 static void join(struct team *team)
 {
     hetcclCommInfo_t info = {.size = sizeof(info)};
 
+    choose_device(team);
     team->cuda = cuda_memory_open(team->rank);
     cuda_memory_use_default_stream(team->cuda);
     if (team->rank == 0)
