@@ -234,6 +234,7 @@ static enum hetccl_status start_plan(struct hetccl_comm *comm)
         .red = active->call.op.red,
         .scale = active->call.op.is_average ? hetccl_scale_of_average(active->call.type, comm->n_ranks)
                                             : active->call.op.scale,
+        .scale_pointer = active->call.op.scale_pointer,
         .stream = {active->call.stream},
         .tag = comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS],
         .channel = HETCCL_CHANNEL_COLLECTIVE,

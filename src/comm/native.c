@@ -152,6 +152,15 @@ static void read_place(struct hetccl_comm *comm)
     comm->rank = (uint32_t)rank;
 }
 
+const struct hetccl_comm_head *hetccl_comm_foreign(const void *handle)
+{
+    static _Thread_local struct hetccl_comm_head foreign;
+
+    foreign.api = hetccl_vendor_api_loaded();
+    foreign.vendor = (struct ncclComm *)(uintptr_t)handle;
+    return foreign.api != NULL ? &foreign : NULL;
+}
+
 const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out)
 {
     struct hetccl_comm_child *child;

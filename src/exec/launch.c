@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "exec/program.h"
 #include "exec/ring.h"
@@ -197,6 +198,13 @@ static enum hetccl_status prepare(struct hetccl_launched *launched)
     if (program_bytes + counters_bytes > 0)
         status = fill_blob(launched, program_bytes, counters_bytes);
     launched->is_prepared = status == HETCCL_OK;
+    hetccl_log(
+        HETCCL_LOG_DEBUG, "exec",
+        "rank %u: program for %s: %u operations (%u local), %u dependencies, %u bytes; blocks: %u local, %u "
+        "for sends, %u a lane",
+        launched->env->rank, hetccl_coll_name(launched->plan->coll), program->n_ops, program->n_local,
+        program->n_deps, launched->args.layout.bytes, program->n_local_blocks, program->n_send_blocks,
+        program->lane_blocks);
     return status;
 }
 

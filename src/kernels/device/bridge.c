@@ -113,7 +113,7 @@ HETCCL_KERNEL_INLINE uint32_t wait_deps(const struct state *s, const struct hetc
     for (uint32_t polls = 1; !are_deps_done(s, op); polls++) {
         if (polls % POLLS_BETWEEN_STOPS == 0 && is_stopped(s))
             return STOP;
-        kernel_pause();
+        kernel_pause(polls);
     }
     return GO;
 }
@@ -151,7 +151,7 @@ HETCCL_KERNEL_INLINE uint32_t wait_full(const struct state *s, uint32_t lane, ui
             return report_foreign(s, lane, seen, expected);
         if (polls % POLLS_BETWEEN_STOPS == 0 && is_stopped(s))
             return STOP;
-        kernel_pause();
+        kernel_pause(polls);
     }
 }
 
@@ -475,7 +475,7 @@ HETCCL_KERNEL_INLINE uint32_t wait_free(const struct state *s, const struct hetc
     for (uint32_t polls = 1; !is_free(lane, number); polls++) {
         if (polls % POLLS_BETWEEN_STOPS == 0 && is_stopped(s))
             return STOP;
-        kernel_pause();
+        kernel_pause(polls);
     }
     return GO;
 }
@@ -515,7 +515,7 @@ HETCCL_KERNEL_INLINE uint32_t may_send(const struct state *s, const struct hetcc
 {
     if (are_deps_done(s, op) && is_free(lane, op->first_piece + at->piece))
         return GO;
-    kernel_pause();
+    kernel_pause(0);
     return at->n_tries % POLLS_BETWEEN_STOPS == 0 && is_stopped(s) ? STOP : NOT_YET;
 }
 

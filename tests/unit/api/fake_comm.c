@@ -580,6 +580,12 @@ const char *hetccl_comm_host_name(const struct hetccl_comm *comm, int rank)
 
 /* ---- native communicators: there are none, nor a vendor's library ---- */
 
+const struct hetccl_comm_head *hetccl_comm_foreign(const void *handle)
+{
+    (void)handle;
+    return NULL;
+}
+
 const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out)
 {
     return NULL;
