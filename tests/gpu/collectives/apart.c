@@ -80,6 +80,12 @@ static unsigned check_of(struct team *team, const float *device, float *host, si
     return 0;
 }
 
+static void free_all(struct team *team, float *const *buffers, size_t n_buffers)
+{
+    for (size_t i = 0; i < n_buffers; i++)
+        team_free(team, buffers[i]);
+}
+
 /* ---- large ---- */
 
 /* Seven calls are under way before anything is waited for. */
@@ -119,6 +125,7 @@ static unsigned run_large(struct team *team)
         for (int rank = 0; rank < team->n_ranks; rank++)
             n_wrong += check_of(team, to_all + (size_t)rank * COUNT, host, COUNT, rank, round, "allgather");
     }
+    free_all(team, (float *const[]){in, sum, from_last, ring, to_all}, 5);
     free(host);
     return n_wrong;
 }
@@ -275,6 +282,7 @@ static unsigned run_kill(struct team *team)
     result = call_until_failure(team, in, out, 2 * DEATH_LIMIT_S);
     if (team_now_us() - start_us > DEATH_LIMIT_S * 1e6)
         printf("rank %d: was told after %.1f s\n", team->rank, (team_now_us() - start_us) / 1e6);
+    free_all(team, (float *const[]){in, out}, 2);
     (void)snprintf(text, sizeof(text), "rank %d", victim);
     return expect_failure(team, result, ncclRemoteError, text);
 }
@@ -295,6 +303,7 @@ static unsigned run_mismatch(struct team *team)
         team_check(team, ncclCommGetAsyncError(team->comm, &result), "ncclCommGetAsyncError");
         (void)usleep(100000);
     }
+    free_all(team, (float *const[]){in, out}, 2);
     return expect_failure(team, result, ncclInvalidUsage, "calls");
 }
 
@@ -325,6 +334,7 @@ static unsigned run_idle(struct team *team)
     if (used_ms > MOST_MS)
         printf("rank %d: took %.1f ms of processor time in %d ms of idleness\n", team->rank, used_ms,
                IDLE_MS);
+    free_all(team, (float *const[]){in, out}, 2);
     return used_ms > MOST_MS;
 }
 
