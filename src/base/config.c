@@ -67,6 +67,11 @@ static const struct setting settings[] = {
      "size of one slot of a link or engine"},
     {"RING_SLOT_BYTES", NULL, TYPE_SIZE, AT(ring_slot_bytes), "bytes", "128K", 4096, 1ull << 26, NULL, true,
      "size of one slot of a ring between GPUs, a multiple of 4 KiB; a ring has 64 each way"},
+    {"MOVER", NULL, TYPE_CHOICE, AT(mover), "", "auto", 0, 0, "auto kernel copy", false,
+     "what moves data between GPUs and rings: a kernel, or copy engines and stream operations; auto takes "
+     "these where processes share a GPU without MPS, and from HETCCL_COPY_BYTES on"},
+    {"COPY_BYTES", NULL, TYPE_SIZE, AT(copy_bytes), "bytes", "1048576G", 0, 1ull << 60, NULL, false,
+     "largest message of a call from which on copy engines move it"},
     {"SOCKETS_PER_LINK", "NCCL_NSOCKS_PERTHREAD", TYPE_SIZE, AT(sockets_per_link), "", "2", 1, 16, NULL, true,
      "sockets that one tcp link stripes over"},
     {"INIT_TIMEOUT_S", NULL, TYPE_SIZE, AT(init_timeout_s), "s", "300", 1, 86400, NULL, false,

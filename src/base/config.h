@@ -24,12 +24,8 @@ enum hetccl_device_choice {
     HETCCL_DEVICE_CUDA,
     HETCCL_DEVICE_HIP
 };
-enum hetccl_engine_choice {
-    HETCCL_USE_AUTO = 0,
-    HETCCL_USE_CCL,
-    HETCCL_USE_P2P,
-    HETCCL_USE_NONE
-};
+enum hetccl_engine_choice { HETCCL_USE_AUTO = 0, HETCCL_USE_CCL, HETCCL_USE_P2P, HETCCL_USE_NONE };
+enum hetccl_mover_choice { HETCCL_MOVER_AUTO = 0, HETCCL_MOVER_KERNEL, HETCCL_MOVER_COPY };
 enum hetccl_family_choice { HETCCL_FAMILY_ANY = 0, HETCCL_FAMILY_IPV4, HETCCL_FAMILY_IPV6 };
 
 struct hetccl_config {
@@ -55,6 +51,8 @@ struct hetccl_config {
     uint64_t small_bytes; /* messages up to this may take a one-phase plan */
     uint64_t slot_bytes;
     uint64_t ring_slot_bytes; /* of a GPU's rings */
+    enum hetccl_mover_choice mover;
+    uint64_t copy_bytes; /* largest message of a call from which on copy engines move it */
     uint64_t sockets_per_link;
     /* patience */
     uint64_t init_timeout_s;

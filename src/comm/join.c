@@ -382,12 +382,16 @@ static uint32_t n_sharing(const struct hetccl_comm *comm)
 
 static enum hetccl_status make_bridge(struct hetccl_comm *comm)
 {
+    struct hetccl_bridge_options options = {.n_sharing = n_sharing(comm),
+                                            .slot_bytes = hetccl_comm_ring_slot_bytes(comm),
+                                            .mover = comm->config.mover,
+                                            .copy_bytes = comm->config.copy_bytes};
     struct hetccl_bridge *bridge;
     enum hetccl_status status;
 
     if (comm->device->ops->is_synchronous || hetccl_topo_is_native(&comm->topo))
         return HETCCL_OK;
-    status = hetccl_bridge_create(comm->device, n_sharing(comm), hetccl_comm_ring_slot_bytes(comm), &bridge);
+    status = hetccl_bridge_create(comm->device, &options, &bridge);
     if (status != HETCCL_OK)
         return status;
     comm->bridge = bridge;

@@ -15,6 +15,7 @@ enum {
     STUCK_NS = HETCCL_NS_PER_S,
     CAUSE_NS = 500 * HETCCL_NS_PER_MS, /* how long the other side's view of a mismatch may take */
     DRAIN_NS = 20 * HETCCL_NS_PER_US,
+    RELEASE_NS = 5 * HETCCL_NS_PER_MS,
 };
 
 /* The launches that run now have run since then. */
@@ -80,6 +81,14 @@ static enum hetccl_status look(struct hetccl_comm *comm, struct watch *watch)
     return check_stuck(comm, watch, now_ns);
 }
 
+/* Of a communicator that has failed; some may still be on their way to the device. */
+static void end_calls(struct hetccl_comm *comm)
+{
+    hetccl_bridge_stop(comm->bridge);
+    while (hetccl_bridge_query(comm->bridge) == HETCCL_AGAIN && !atomic_load(&comm->is_watch_ending))
+        hetccl_bridge_release(comm->bridge);
+}
+
 static void *run(void *arg)
 {
     struct hetccl_comm *comm = arg;
@@ -95,6 +104,10 @@ static void *run(void *arg)
     }
     if (status != HETCCL_OK)
         (void)hetccl_comm_fail(comm, status, hetccl_last_error_thread());
+    while (!atomic_load(&comm->is_watch_ending)) {
+        end_calls(comm);
+        hetccl_sleep_ns(RELEASE_NS);
+    }
     return NULL;
 }
 

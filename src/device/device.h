@@ -95,6 +95,25 @@ struct hetccl_graph {
     void *handle;
 };
 
+/* What a stream does with words, in the order of an array. */
+enum hetccl_value_kind {
+    HETCCL_VALUE_WAIT_EQUAL, /* later work waits until *word == value */
+    HETCCL_VALUE_WRITE,      /* *word = value */
+    HETCCL_VALUE_WRITE_PAIR, /* word[1] = second, then or at once *word = value; 8-byte aligned */
+};
+
+struct hetccl_stream_value {
+    enum hetccl_value_kind kind;
+    uint32_t *word;
+    uint32_t value, second;
+};
+
+struct hetccl_rows {
+    void *dst;
+    const void *src;
+    size_t dst_pitch, src_pitch, row_bytes, n_rows;
+};
+
 struct hetccl_reduce {
     void *dst;
     const void *const *srcs;
@@ -151,6 +170,8 @@ struct hetccl_reduce {
  *                    baked in).
  * stream_write_value enqueues: *word = value, after all earlier work of the stream is visible to host and
  * devices. Capturable. word: device_address() of host memory or device memory, 4-byte aligned.
+ * stream_values      enqueues n of them, each as the two above would; cheaper than one by one. Read before
+ * the call returns. Capturable.
  *
  * event_create       may block. event_destroy: returns at once, also while work waits for it; takes a zeroed
  * event. event_record       enqueues. Capturable. event_query: HETCCL_OK when the last record is reached (or
@@ -168,6 +189,8 @@ struct hetccl_reduce {
  * copy               enqueues; dst and src are device, pinned, managed or host memory and don't overlap; the
  * direction follows from the pointers. Blocks where either is plain host memory, else never. Capturable
  *                    unless either is plain host memory.
+ * copy_rows          the same for n_rows rows of row_bytes, whose starts are dst_pitch and src_pitch bytes
+ * apart; neither pitch is smaller than a row.
  * fill               enqueues: bytes of value to device, pinned or managed memory. Never blocks. Capturable.
  * reduce             enqueues; as hetccl_kernel_reduce(); average_*: as hetccl_kernel_average_*().
  * Capturable.
@@ -214,6 +237,8 @@ struct hetccl_device_ops {
                                             const uint32_t *word, uint32_t value);
     enum hetccl_status (*stream_write_value)(struct hetccl_device *device, struct hetccl_stream stream,
                                              uint32_t *word, uint32_t value);
+    enum hetccl_status (*stream_values)(struct hetccl_device *device, struct hetccl_stream stream,
+                                        const struct hetccl_stream_value *values, size_t n);
 
     enum hetccl_status (*event_create)(struct hetccl_device *device, struct hetccl_event *out);
     void (*event_destroy)(struct hetccl_device *device, struct hetccl_event event);
@@ -233,6 +258,8 @@ struct hetccl_device_ops {
 
     enum hetccl_status (*copy)(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
                                const void *src, size_t bytes);
+    enum hetccl_status (*copy_rows)(struct hetccl_device *device, struct hetccl_stream stream,
+                                    const struct hetccl_rows *rows);
     enum hetccl_status (*fill)(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
                                uint8_t value, size_t bytes);
     enum hetccl_status (*reduce)(struct hetccl_device *device, struct hetccl_stream stream,
@@ -263,7 +290,7 @@ struct hetccl_device {
 
     /* What it can do. */
     bool has_ipc;           /* ipc_* */
-    bool has_stream_values; /* stream_wait_value, stream_write_value */
+    bool has_stream_values; /* stream_wait_value, stream_write_value, stream_values */
     bool has_modules;       /* module_*, kernel_*, image_kernel */
     bool has_graphs;        /* capture_begin, capture_end, graph_* */
     bool is_shared; /* kernels of several processes may run at the same time (MPS); else they take turns */

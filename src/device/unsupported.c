@@ -36,6 +36,12 @@ enum hetccl_status hetccl_device_no_write_value(struct hetccl_device *device, st
     return hetccl_device_refuse(device, "writing of a value in a stream");
 }
 
+enum hetccl_status hetccl_device_no_values(struct hetccl_device *device, struct hetccl_stream stream,
+                                           const struct hetccl_stream_value *values, size_t n)
+{
+    return hetccl_device_refuse(device, "values to wait for and to write in a stream");
+}
+
 enum hetccl_status hetccl_device_no_module_load(struct hetccl_device *device, const void *image,
                                                 struct hetccl_module *out)
 {

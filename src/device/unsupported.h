@@ -26,6 +26,11 @@ HETCCL_NODISCARD enum hetccl_status hetccl_device_no_write_value(struct hetccl_d
                                                                  struct hetccl_stream stream, uint32_t *word,
                                                                  uint32_t value);
 
+HETCCL_NODISCARD enum hetccl_status hetccl_device_no_values(struct hetccl_device *device,
+                                                            struct hetccl_stream stream,
+                                                            const struct hetccl_stream_value *values,
+                                                            size_t n);
+
 HETCCL_NODISCARD enum hetccl_status
 hetccl_device_no_module_load(struct hetccl_device *device, const void *image, struct hetccl_module *out);
 void hetccl_device_no_module_unload(struct hetccl_device *device, struct hetccl_module module);

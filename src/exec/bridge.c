@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/time.h"
+#include "exec/copier.h"
 
 enum {
     BLOCKS_A_UNIT = 2, /* that surely run at once on one multiprocessor */
@@ -73,6 +74,7 @@ static void give_back(struct hetccl_bridge *bridge)
         device->ops->mem_free(device, blob->memory, HETCCL_MEMORY_DEVICE);
         hetccl_free(blob);
     }
+    hetccl_copier_destroy(bridge->copier);
     device->ops->event_destroy(device, bridge->event);
     device->ops->event_destroy(device, bridge->capture_event);
     device->ops->event_destroy(device, bridge->join_event);
@@ -81,7 +83,42 @@ static void give_back(struct hetccl_bridge *bridge)
     hetccl_free(bridge);
 }
 
-enum hetccl_status hetccl_bridge_create(struct hetccl_device *device, uint32_t n_sharing, size_t slot_bytes,
+/* Processes whose kernels take turns by the time slice must not wait in kernels for each other. */
+static enum hetccl_status choose_mover(struct hetccl_bridge *bridge,
+                                       const struct hetccl_bridge_options *options)
+{
+    struct hetccl_device *device = bridge->device;
+    bool takes_turns = options->n_sharing > 1 && !device->is_shared;
+
+    bridge->copy_bytes = options->copy_bytes;
+    if (options->mover == HETCCL_MOVER_KERNEL)
+        return HETCCL_OK;
+    if (options->mover == HETCCL_MOVER_COPY && !device->has_stream_values)
+        return hetccl_fail(HETCCL_ERR_USAGE,
+                           "HETCCL_MOVER=copy needs stream memory operations, which device %s %d doesn't "
+                           "have: update its driver, or set HETCCL_MOVER=kernel",
+                           device->ops->name, device->ordinal);
+    if (!device->has_stream_values)
+        return HETCCL_OK;
+    if (options->mover == HETCCL_MOVER_COPY || takes_turns)
+        bridge->copy_bytes = 0;
+    return hetccl_copier_create(device, &bridge->copier);
+}
+
+static enum hetccl_status make_events(struct hetccl_bridge *bridge)
+{
+    struct hetccl_device *device = bridge->device;
+    enum hetccl_status status = device->ops->event_create(device, &bridge->event);
+
+    if (status == HETCCL_OK)
+        status = device->ops->event_create(device, &bridge->capture_event);
+    if (status == HETCCL_OK)
+        status = device->ops->event_create(device, &bridge->join_event);
+    return status;
+}
+
+enum hetccl_status hetccl_bridge_create(struct hetccl_device *device,
+                                        const struct hetccl_bridge_options *options,
                                         struct hetccl_bridge **out)
 {
     struct hetccl_bridge *bridge;
@@ -90,17 +127,16 @@ enum hetccl_status hetccl_bridge_create(struct hetccl_device *device, uint32_t n
     if (status != HETCCL_OK)
         return status;
     bridge->device = device;
-    bridge->slot_bytes = slot_bytes;
-    bridge->max_blocks = (uint32_t)hetccl_max_size(device->n_units * BLOCKS_A_UNIT / n_sharing, LEAST_BLOCKS);
+    bridge->slot_bytes = options->slot_bytes;
+    bridge->max_blocks =
+        (uint32_t)hetccl_max_size(device->n_units * BLOCKS_A_UNIT / options->n_sharing, LEAST_BLOCKS);
     status = make_control(bridge);
     if (status == HETCCL_OK)
         status = device->ops->image_kernel(device, "hetccl_bridge", &bridge->kernel);
     if (status == HETCCL_OK)
-        status = device->ops->event_create(device, &bridge->event);
+        status = make_events(bridge);
     if (status == HETCCL_OK)
-        status = device->ops->event_create(device, &bridge->capture_event);
-    if (status == HETCCL_OK)
-        status = device->ops->event_create(device, &bridge->join_event);
+        status = choose_mover(bridge, options);
     if (status != HETCCL_OK) {
         give_back(bridge);
         return status;
@@ -112,14 +148,16 @@ enum hetccl_status hetccl_bridge_create(struct hetccl_device *device, uint32_t n
 bool hetccl_bridge_destroy(struct hetccl_bridge *bridge)
 {
     enum hetccl_status status = HETCCL_AGAIN;
+    uint64_t until_ns = hetccl_now_ns() + STOP_WAIT_MS * HETCCL_NS_PER_MS;
 
     if (bridge == NULL)
         return true;
-    for (unsigned i = 0; i < STOP_WAIT_MS; i++) {
+    while (hetccl_now_ns() < until_ns) {
         status = hetccl_bridge_query(bridge);
         if (status != HETCCL_AGAIN)
             break;
         hetccl_bridge_stop(bridge);
+        hetccl_bridge_release(bridge);
         hetccl_sleep_ns(HETCCL_NS_PER_MS);
     }
     /* After a device error nothing runs any more, and nothing can be asked. */
@@ -159,6 +197,7 @@ enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge)
     if (status != HETCCL_OK)
         return status;
     if (!has_ended(bridge, atomic_load(&bridge->last_number)) ||
+        load_word(&bridge->control->is_copying) != 0 ||
         (int32_t)(load_word(&bridge->control->n_waiting) - load_word(&bridge->control->n_ended)) > 0)
         return HETCCL_AGAIN;
     return HETCCL_OK;
@@ -171,9 +210,22 @@ bool hetccl_bridge_may_run(struct hetccl_bridge *bridge)
            hetccl_bridge_query(bridge) != HETCCL_OK;
 }
 
-uint64_t hetccl_bridge_count(const struct hetccl_bridge *bridge)
+uint64_t hetccl_bridge_count(struct hetccl_bridge *bridge)
 {
-    return (uint64_t)load_word(&bridge->control->n_ended) << 32 | atomic_load(&bridge->last_number);
+    bridge->n_begun += __atomic_exchange_n(&bridge->control->has_begun, 0, __ATOMIC_ACQ_REL) != 0;
+    return (uint64_t)(load_word(&bridge->control->n_ended) + bridge->n_begun) << 32 |
+           atomic_load(&bridge->last_number);
+}
+
+uint32_t hetccl_bridge_last_ended(const struct hetccl_bridge *bridge)
+{
+    return load_word(&bridge->control->last_ended);
+}
+
+void hetccl_bridge_release(struct hetccl_bridge *bridge)
+{
+    if (bridge->copier != NULL)
+        hetccl_copier_release(bridge->copier, hetccl_bridge_last_ended(bridge));
 }
 
 /* ---- the order of streams ---- */

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/config.h"
 #include "base/status.h"
 #include "device/device.h"
 #include "kernels/device/program.h"
@@ -27,10 +28,22 @@ struct hetccl_blob {
     bool is_used, is_kept; /* kept: a captured launch works on it, now and again */
 };
 
+struct hetccl_copier;
+
+struct hetccl_bridge_options {
+    uint32_t n_sharing; /* ranks whose launches may run on the same device at the same time, this one
+                           included: they share its multiprocessors */
+    size_t slot_bytes;
+    enum hetccl_mover_choice mover;
+    size_t copy_bytes;
+};
+
 struct hetccl_bridge {
     struct hetccl_device *device;
     uint32_t max_blocks;
     size_t slot_bytes;
+    struct hetccl_copier *copier;                            /* NULL: no call takes a copy mover */
+    size_t copy_bytes;                                       /* calls with messages of this size or more do */
     struct hetccl_bridge_control *control, *control_address; /* the latter by the device */
     struct hetccl_bridge_memory *memory;                     /* on the device */
     struct hetccl_event event, capture_event, join_event;
@@ -44,16 +57,13 @@ struct hetccl_bridge {
     _Atomic uint32_t last_number; /* of a launch that wasn't captured; 0: there was none */
     struct hetccl_blob *blobs;
     struct hetccl_kernel kernel;
+    uint32_t n_begun; /* captured calls of copy movers that the watching thread has seen */
 };
 
-/*
- * hetccl_bridge_create
- *
- * n_sharing [in] ranks whose launches may run on the same device at the same time, this one included: they
- *                share its multiprocessors
- */
-HETCCL_NODISCARD enum hetccl_status hetccl_bridge_create(struct hetccl_device *device, uint32_t n_sharing,
-                                                         size_t slot_bytes, struct hetccl_bridge **out);
+/* Errors: the device's; HETCCL_ERR_USAGE for a mover that the device can't have. */
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_create(struct hetccl_device *device,
+                                                         const struct hetccl_bridge_options *options,
+                                                         struct hetccl_bridge **out);
 
 /* Stops what still runs and waits for it, at most 2 s: then memory that a launch may read is left alone.
  * Takes NULL. True when everything was given back. */
@@ -72,8 +82,15 @@ HETCCL_NODISCARD enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *br
 /* A launch may be under way, or come without a call, as those of graphs do. Any thread. */
 bool hetccl_bridge_may_run(struct hetccl_bridge *bridge);
 
-/* A number that grows as calls are enqueued. Any thread. */
-uint64_t hetccl_bridge_count(const struct hetccl_bridge *bridge);
+/* A number that changes as calls are enqueued and as captured ones run. The watching thread's. */
+uint64_t hetccl_bridge_count(struct hetccl_bridge *bridge);
+
+/* After hetccl_bridge_stop(), again and again until hetccl_bridge_query() says that nothing runs: ends what
+ * waits in streams. Any thread; blocks for some ms. */
+void hetccl_bridge_release(struct hetccl_bridge *bridge);
+
+/* Number of the last call that has ended, or 0. Any thread. */
+uint32_t hetccl_bridge_last_ended(const struct hetccl_bridge *bridge);
 
 /*
  * hetccl_bridge_enter, hetccl_bridge_leave -- around what a call enqueues on a stream: it comes after

@@ -6,6 +6,8 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "exec/copier.h"
+#include "exec/copy_mover.h"
 #include "exec/program.h"
 #include "exec/ring.h"
 #include "kernels/device/args.h"
@@ -14,11 +16,14 @@ struct hetccl_launched {
     const struct hetccl_exec_env *env;
     const struct hetccl_plan *plan;
     struct hetccl_program program;
-    bool is_prepared;                 /* all rings are connected, args filled */
+    bool is_connected;                /* all rings are */
+    bool is_prepared;                 /* args are filled */
     struct hetccl_blob *blob;         /* what of it lies in device memory; NULL: nothing */
     const struct hetccl_ring **rings; /* of send lanes, then of receive lanes; NULL until connected */
     uint32_t n_connected;
     struct hetccl_bridge_args args; /* what is the same in every execution */
+    bool is_copied;                 /* by a copy mover, where the call allows it */
+    struct hetccl_copy_mover *copy_mover;
 };
 
 /* ---- making ---- */
@@ -36,6 +41,21 @@ static uint32_t peer_of(const struct hetccl_launched *launched, uint32_t lane)
                                         : program->recv_peers[lane - program->n_send_lanes];
 }
 
+/* Elements of the longest message, or of the longest piece that an island makes messages of. */
+static size_t largest_message(const struct hetccl_plan *plan)
+{
+    size_t largest = 0;
+
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        if (plan->steps[i].kind == HETCCL_STEP_SEND)
+            largest = hetccl_max_size(largest, plan->steps[i].src.count);
+        else if (plan->steps[i].kind == HETCCL_STEP_COMBINE)
+            largest = hetccl_max_size(largest, plan->steps[i].dst.count);
+    for (uint32_t i = 0; i < plan->n_pieces; i++)
+        largest = hetccl_max_size(largest, plan->pieces[i].count);
+    return largest;
+}
+
 static enum hetccl_status lower(struct hetccl_launched *launched, size_t elem_bytes)
 {
     const struct hetccl_exec_env *env = launched->env;
@@ -48,7 +68,12 @@ static enum hetccl_status lower(struct hetccl_launched *launched, size_t elem_by
         .slot_bytes = env->bridge->slot_bytes,
         .max_blocks = env->bridge->max_blocks,
     };
-    enum hetccl_status status = hetccl_program_build(&args, &launched->program);
+    enum hetccl_status status;
+
+    launched->is_copied = env->bridge->copier != NULL &&
+                          largest_message(launched->plan) * elem_bytes >= env->bridge->copy_bytes;
+    args.keeps_all_deps = launched->is_copied;
+    status = hetccl_program_build(&args, &launched->program);
 
     if (status == HETCCL_OK)
         status = hetccl_alloc(n_lanes(launched), sizeof(*launched->rings), &launched->rings);
@@ -73,6 +98,7 @@ void hetccl_launched_destroy(struct hetccl_launched *launched)
 {
     if (launched == NULL)
         return;
+    hetccl_copy_mover_destroy(launched->copy_mover);
     hetccl_bridge_drop(launched->blob);
     hetccl_program_fini(&launched->program);
     hetccl_free(launched->rings);
@@ -81,7 +107,7 @@ void hetccl_launched_destroy(struct hetccl_launched *launched)
 
 /* ---- connecting ---- */
 
-static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t channel, bool *moved_out)
+static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t channel)
 {
     const struct hetccl_exec_env *env = launched->env;
     enum hetccl_status first = HETCCL_OK;
@@ -99,9 +125,8 @@ static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t cha
             return status;
         if (status == HETCCL_AGAIN)
             first = HETCCL_AGAIN;
-        else
-            *moved_out = true;
     }
+    launched->is_connected = first == HETCCL_OK;
     return first;
 }
 
@@ -210,6 +235,24 @@ static enum hetccl_status prepare(struct hetccl_launched *launched)
 
 /* ---- launching ---- */
 
+static enum hetccl_status move_by_copies(struct hetccl_launched *launched, const struct hetccl_run_args *args)
+{
+    struct hetccl_copy_call call = {.scale = args->scale,
+                                    .type = args->type,
+                                    .red = args->red,
+                                    .tag = hetccl_call_tag_short(&args->tag),
+                                    .stream = args->stream};
+    enum hetccl_status status = HETCCL_OK;
+
+    call.buffers[HETCCL_BUF_SEND] = (void *)(uintptr_t)args->send;
+    call.buffers[HETCCL_BUF_RECV] = args->recv;
+    call.buffers[HETCCL_BUF_SCRATCH] = args->scratch;
+    if (launched->copy_mover == NULL)
+        status = hetccl_copy_mover_create(launched->env->bridge, &launched->program, launched->rings,
+                                          args->elem_bytes, &launched->copy_mover);
+    return status == HETCCL_OK ? hetccl_copy_mover_run(launched->copy_mover, &call) : status;
+}
+
 static enum hetccl_status launch(struct hetccl_launched *launched, const struct hetccl_run_args *args)
 {
     struct hetccl_bridge *bridge = launched->env->bridge;
@@ -236,22 +279,33 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     return device->ops->kernel_launch(device, args->stream, &kernel);
 }
 
-enum hetccl_status hetccl_launched_progress(struct hetccl_launched *launched,
-                                            const struct hetccl_run_args *args, bool *moved_out)
+enum hetccl_status hetccl_launched_connect(struct hetccl_launched *launched, size_t elem_bytes,
+                                           uint32_t channel)
 {
     enum hetccl_status status = HETCCL_OK;
 
     if (launched->rings == NULL)
-        status = lower(launched, args->elem_bytes);
-    if (status == HETCCL_OK && !launched->is_prepared) {
-        status = connect(launched, args->channel, moved_out);
-        if (status == HETCCL_OK)
-            status = prepare(launched);
-    }
+        status = lower(launched, elem_bytes);
+    if (status == HETCCL_OK && !launched->is_connected)
+        status = connect(launched, channel);
+    return status;
+}
+
+enum hetccl_status hetccl_launched_progress(struct hetccl_launched *launched,
+                                            const struct hetccl_run_args *args, bool *moved_out)
+{
+    enum hetccl_status status = hetccl_launched_connect(launched, args->elem_bytes, args->channel);
+    /* A scale that isn't known before the call runs is a kernel's. */
+    bool is_copied = launched->is_copied && args->scale_pointer == NULL;
+
+    if (status == HETCCL_OK && !is_copied && !launched->is_prepared)
+        status = prepare(launched);
     if (status != HETCCL_OK)
         return status;
     *moved_out = true;
-    return launched->program.n_ops > 0 ? launch(launched, args) : HETCCL_OK;
+    if (launched->program.n_ops == 0)
+        return HETCCL_OK;
+    return is_copied ? move_by_copies(launched, args) : launch(launched, args);
 }
 
 /* ---- what it says of itself ---- */

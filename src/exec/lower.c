@@ -64,7 +64,8 @@ static struct hetccl_draft *add(struct hetccl_lowering *l, enum hetccl_bridge_ki
         return NULL;
     piece_count = hetccl_program_piece_count(count, args->elem_bytes, args->slot_bytes);
     draft = &l->drafts[l->n_drafts++];
-    *draft = (struct hetccl_draft){.op = {.kind = (uint8_t)kind,
+    *draft = (struct hetccl_draft){.time = {2 * l->step->time.round + l->half, l->step->time.place},
+                                   .op = {.kind = (uint8_t)kind,
                                           .count = count,
                                           .piece_count = piece_count,
                                           .n_pieces = (uint32_t)((count + piece_count - 1) / piece_count),
@@ -203,6 +204,7 @@ enum hetccl_status hetccl_lowering_run(struct hetccl_lowering *l)
     l->status = hetccl_alloc((size_t)plan->n_steps + 1, sizeof(*l->step_drafts), &l->step_drafts);
     for (uint32_t i = 0; i < plan->n_steps && l->status == HETCCL_OK; i++) {
         l->step = &plan->steps[i];
+        l->half = 0;
         lower_step(l);
         l->step_drafts[i + 1] = l->n_drafts;
     }

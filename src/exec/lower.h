@@ -12,7 +12,8 @@
 struct hetccl_draft {
     struct hetccl_bridge_op op;
     uint32_t send_lane; /* SEND */
-    uint32_t final;     /* its number in the program; set by program.c */
+    struct hetccl_step_time time;
+    uint32_t final; /* its number in the program; set by program.c */
 };
 
 /* A peer and direction, while messages are being counted. */
@@ -23,6 +24,7 @@ struct hetccl_draft_lane {
 struct hetccl_lowering {
     const struct hetccl_program_args *args;
     const struct hetccl_step *step; /* being lowered */
+    uint32_t half;                  /* of the step's round: 0, then 1 */
     struct hetccl_draft *drafts;
     uint32_t n_drafts, cap_drafts;
     uint32_t *step_drafts; /* [step] its first draft; one more at the end */

@@ -76,6 +76,7 @@ static void exchange_whole(struct hetccl_lowering *l, const struct hetccl_piece 
     for (uint32_t i = 0; i < l->args->n_island_ranks; i++)
         if (!is_own(l, i))
             send_to(l, piece->own_offset, piece->count, l->step->is_raw, i);
+    l->half = 1;
     if (!combine_all(l, piece->whole_offset, piece->own_offset, piece->count))
         return;
     for (uint32_t draft = first; draft < hetccl_lower_last(l); draft++)
@@ -112,10 +113,12 @@ static void scatter_and_gather(struct hetccl_lowering *l, const struct hetccl_pi
     }
     if (combine_all(l, reduced.offset, piece->own_offset + own.start, own.count)) {
         combined = hetccl_lower_last(l);
+        l->half = 1;
         for (uint32_t i = 0; i < n_ranks; i++)
             if (!is_own(l, i) && hetccl_lower_send(l, &reduced, false, rank_of(l, i)) != NULL)
                 hetccl_lower_dep(l, combined);
     }
+    l->half = 1;
     for (uint32_t i = 0; i < n_ranks && l->status == HETCCL_OK; i++) {
         struct part part = part_of(l, piece->count, i);
 

@@ -27,6 +27,10 @@ static enum hetccl_status allocate(const struct hetccl_lowering *l, struct hetcc
         status = hetccl_alloc(l->n_sends, sizeof(*program->send_lanes), &program->send_lanes);
     if (status == HETCCL_OK)
         status = hetccl_alloc(l->n_receives, sizeof(*program->recv_peers), &program->recv_peers);
+    if (status == HETCCL_OK)
+        status = hetccl_alloc(l->n_drafts, sizeof(*program->plan_order), &program->plan_order);
+    if (status == HETCCL_OK)
+        status = hetccl_alloc(l->n_drafts, sizeof(*program->times), &program->times);
     return status;
 }
 
@@ -106,10 +110,10 @@ static uint32_t parts_of(const struct hetccl_program *program, const struct hetc
 /* ---- the program ---- */
 
 /* A single local block works in order: nothing local waits for anything local then. */
-static bool is_needed(const struct hetccl_program *program, const struct hetccl_draft *draft,
-                      const struct hetccl_draft *dep)
+static bool is_needed(const struct hetccl_lowering *l, const struct hetccl_program *program,
+                      const struct hetccl_draft *draft, const struct hetccl_draft *dep)
 {
-    return program->n_local_blocks > 1 || is_send(draft) || is_send(dep);
+    return l->args->keeps_all_deps || program->n_local_blocks > 1 || is_send(draft) || is_send(dep);
 }
 
 static void fill_op(const struct hetccl_lowering *l, struct hetccl_program *program,
@@ -124,7 +128,7 @@ static void fill_op(const struct hetccl_lowering *l, struct hetccl_program *prog
     for (uint32_t i = 0; i < draft->op.n_deps; i++) {
         const struct hetccl_draft *dep = &l->drafts[l->deps[draft->op.first_dep + i]];
 
-        if (!is_needed(program, draft, dep))
+        if (!is_needed(l, program, draft, dep))
             continue;
         program->ops[dep->final].is_watched = 1;
         program->deps[program->n_deps++] =
@@ -135,8 +139,11 @@ static void fill_op(const struct hetccl_lowering *l, struct hetccl_program *prog
 
 static void fill(const struct hetccl_lowering *l, struct hetccl_program *program)
 {
-    for (uint32_t i = 0; i < l->n_drafts; i++)
+    for (uint32_t i = 0; i < l->n_drafts; i++) {
         fill_op(l, program, &l->drafts[i]);
+        program->plan_order[i] = l->drafts[i].final;
+        program->times[l->drafts[i].final] = l->drafts[i].time;
+    }
     for (uint32_t i = 0; i < l->n_inputs; i++)
         program->inputs[i] = l->inputs[i];
     for (uint32_t i = 0; i < l->n_receives; i++)
@@ -190,5 +197,7 @@ void hetccl_program_fini(struct hetccl_program *program)
     hetccl_free(program->deps);
     hetccl_free(program->send_lanes);
     hetccl_free(program->recv_peers);
+    hetccl_free(program->plan_order);
+    hetccl_free(program->times);
     *program = (struct hetccl_program){.ops = NULL};
 }

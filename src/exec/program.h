@@ -7,6 +7,7 @@
  * of a p2p island become sends and combines, messages become pieces in rings. Pure: no device, no link.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ struct hetccl_program_args {
     uint32_t n_island_ranks, island_rank;
     size_t slot_bytes;
     uint32_t max_blocks; /* of one launch, at least 4 */
+    bool keeps_all_deps; /* also those that the order of a single local block implies */
 };
 
 /* Messages to a rank: operations [first_op, first_op + n_ops). */
@@ -36,6 +38,8 @@ struct hetccl_program {
     uint32_t *recv_peers; /* rank by receive lane */
     uint32_t n_ops, n_local, n_inputs, n_deps, n_send_lanes, n_recv_lanes;
     uint32_t n_local_blocks, n_send_blocks, lane_blocks;
+    uint32_t *plan_order;           /* operations, dependencies first */
+    struct hetccl_step_time *times; /* by operation, as plan.h has them */
 };
 
 /*

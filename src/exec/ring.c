@@ -34,7 +34,7 @@ size_t hetccl_ring_shm_bytes(size_t slot_bytes)
 enum hetccl_status hetccl_ring_shm_open(struct hetccl_device *device, void *segment, size_t slot_bytes,
                                         bool is_first, struct hetccl_ring *out)
 {
-    size_t bytes = hetccl_ring_shm_bytes(slot_bytes);
+    size_t bytes = hetccl_ring_shm_bytes(slot_bytes), second_bytes;
     char *first;
     void *address;
     enum hetccl_status status = device->ops->host_register(device, segment, bytes);
@@ -48,8 +48,11 @@ enum hetccl_status hetccl_ring_shm_open(struct hetccl_device *device, void *segm
     }
     first = address;
     *out = (struct hetccl_ring){.device = device, .registered = segment};
-    out->send = view_of(is_first ? first : first + block_bytes(slot_bytes), slot_bytes);
-    out->recv = view_of(is_first ? first + block_bytes(slot_bytes) : first, slot_bytes);
+    second_bytes = block_bytes(slot_bytes);
+    out->send = view_of(is_first ? first : first + second_bytes, slot_bytes);
+    out->recv = view_of(is_first ? first + second_bytes : first, slot_bytes);
+    out->host_send_words = (uint32_t *)segment + (is_first ? 0 : second_bytes / sizeof(uint32_t));
+    out->host_recv_words = (uint32_t *)segment + (is_first ? second_bytes / sizeof(uint32_t) : 0);
     return HETCCL_OK;
 }
 
@@ -136,6 +139,8 @@ enum hetccl_status hetccl_ring_own_open(struct hetccl_device *device, size_t slo
     out->recv = view_of((char *)address + half_bytes, slot_bytes);
     *host_send_out = view_of(memory, slot_bytes);
     *host_recv_out = view_of((char *)memory + half_bytes, slot_bytes);
+    out->host_send_words = host_send_out->words;
+    out->host_recv_words = host_recv_out->words;
     return HETCCL_OK;
 }
 

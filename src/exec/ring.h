@@ -23,9 +23,10 @@
 struct hetccl_ring {
     struct hetccl_ring_view send, recv; /* device addresses */
     struct hetccl_device *device;
-    void *registered; /* shm */
-    void *own;        /* p2p: device memory */
-    void *pinned;     /* own */
+    uint32_t *host_send_words, *host_recv_words; /* host addresses; NULL: not in host memory */
+    void *registered;                            /* shm */
+    void *own;                                   /* p2p: device memory */
+    void *pinned;                                /* own */
     struct hetccl_ipc_mapping peer;
 };
 

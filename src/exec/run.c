@@ -413,6 +413,11 @@ enum hetccl_status hetccl_run_progress(struct hetccl_run *run, bool *moved_out)
     return is_finished(run) ? HETCCL_OK : HETCCL_AGAIN;
 }
 
+enum hetccl_status hetccl_run_connect(struct hetccl_run *run, size_t elem_bytes, uint32_t channel)
+{
+    return hetccl_launched_connect(run->launched, elem_bytes, channel);
+}
+
 const struct hetccl_run_counters *hetccl_run_read_counters(const struct hetccl_run *run)
 {
     return &run->counters;

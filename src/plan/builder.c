@@ -107,6 +107,7 @@ static struct hetccl_step *begin_step(struct hetccl_builder *b, enum hetccl_step
     memset(step, 0, sizeof(*step));
     step->kind = kind;
     step->chunk = b->chunk;
+    step->time = b->time;
     step->first_piece = plan->n_pieces;
     step->first_input = plan->n_inputs;
     step->first_dep = plan->n_deps;

@@ -29,7 +29,8 @@ struct hetccl_island_step {
 struct hetccl_builder {
     enum hetccl_status status;
     struct hetccl_plan *plan;
-    uint32_t chunk; /* noted in the steps; set by the caller */
+    uint32_t chunk;               /* noted in the steps, as is the time; set by the caller */
+    struct hetccl_step_time time; /* planner.c: a phase has two rounds */
     uint32_t island_rank;
 
     const struct hetccl_topo *topo;

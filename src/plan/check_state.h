@@ -74,6 +74,9 @@ HETCCL_NODISCARD enum hetccl_status hetccl_check_do_island(struct hetccl_check *
                                                            const struct hetccl_run_step *const *members,
                                                            uint32_t n_members);
 
+/* The times of steps, once messages have been matched. */
+HETCCL_NODISCARD enum hetccl_status hetccl_check_times(const struct hetccl_check *c);
+
 /* Runs all steps. */
 HETCCL_NODISCARD enum hetccl_status hetccl_check_run(struct hetccl_check *c);
 void hetccl_check_run_fini(struct hetccl_check *c);

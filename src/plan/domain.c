@@ -65,8 +65,10 @@ void hetccl_domain_up(struct hetccl_planner *p, const struct hetccl_space *space
     if (p->topo->domains[p->domain].n_islands == 1)
         return;
     begin(p, space);
-    while (hetccl_sweep_next(&p->domain_sweep))
+    while (hetccl_sweep_next(&p->domain_sweep)) {
+        p->b.time.place = p->domain_sweep.start;
         reduce_interval(p, space, partial, result);
+    }
 }
 
 static void exchange_parts(struct hetccl_planner *p, const struct hetccl_space *space,

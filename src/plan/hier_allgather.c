@@ -59,6 +59,7 @@ static void leave(struct hetccl_planner *p, uint32_t chunk, void *algorithm)
     struct hetccl_space of_island = hetccl_planner_island_space(p, &blocks, p->island);
 
     gather_own(p, &blocks);
+    p->b.time.round++; /* in place, sends read what the island's step has written to where it was */
     for (uint32_t d = 0; d < p->topo->n_domains; d++)
         if (d != p->domain)
             send_own(p, &blocks, HETCCL_LEVEL_DOMAIN, d, &of_domain);

@@ -173,8 +173,10 @@ static void top_reduce(struct hetccl_planner *p, uint32_t chunk, void *algorithm
     hetccl_planner_find_parts(p, p->top_level, &space);
     for (uint32_t i = 0; i < p->n_parts; i++) {
         begin_top_sweep(p, &space, p->parts[i]);
-        while (hetccl_sweep_next(&p->sweep))
+        while (hetccl_sweep_next(&p->sweep)) {
+            p->b.time.place = p->sweep.start;
             reduce_interval(p, a->is_exchange, &partial);
+        }
     }
 }
 

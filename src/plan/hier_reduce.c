@@ -160,8 +160,10 @@ static void merge(struct hetccl_planner *p, uint32_t chunk, void *algorithm)
         hetccl_sweep_begin(&p->sweep, hetccl_planner_share(p, &part), 0);
         for (uint32_t k = 0; k < a->mine->n_targets; k++)
             hetccl_fanout_add(p, a, a->mine, k, &part);
-        while (hetccl_sweep_next(&p->sweep))
+        while (hetccl_sweep_next(&p->sweep)) {
+            p->b.time.place = p->sweep.start;
             merge_interval(p, a, j, &group, &merged);
+        }
     }
 }
 
@@ -215,8 +217,10 @@ static void arrive_parts(struct hetccl_planner *p, const struct hetccl_rooted *a
     for (int f = 0; f < HETCCL_FANOUTS; f++)
         if (a->fanouts[f].n_targets > 0)
             hetccl_fanout_add(p, a, &a->fanouts[f], targets[f], &parts[f]);
-    while (hetccl_sweep_next(&p->sweep))
+    while (hetccl_sweep_next(&p->sweep)) {
+        p->b.time.place = p->sweep.start;
         arrive_interval(p, a, place);
+    }
 }
 
 static void arrive(struct hetccl_planner *p, uint32_t chunk, void *algorithm)

@@ -162,8 +162,10 @@ static void send_parts(struct hetccl_planner *p, const struct hetccl_blocks *blo
         uint32_t owner = blocks->rank_at[p->parts[k].start / blocks->length];
 
         begin_sources(p, blocks, p->parts[k], owner);
-        while (hetccl_sweep_next(&p->sweep))
+        while (hetccl_sweep_next(&p->sweep)) {
+            p->b.time.place = p->sweep.start;
             hetccl_builder_send(&p->b, owner, hetccl_place_region(place, p->sweep.start, p->sweep.end));
+        }
     }
 }
 
@@ -191,6 +193,7 @@ static void combine_own(struct hetccl_planner *p, const struct reduce_scatter *a
     while (hetccl_sweep_next(&p->sweep)) {
         size_t offset = p->sweep.start - start, count = p->sweep.end - p->sweep.start;
 
+        p->b.time.place = p->sweep.start;
         for (uint32_t i = 0; i < p->sweep.n_members; i++)
             p->inputs[i + (i >= own_place)] = hetccl_input_message(p->sweep.holders[i], count);
         p->inputs[own_place] = own_input(p, a, blocks, chunk, offset, count);

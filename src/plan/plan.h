@@ -89,6 +89,17 @@ struct hetccl_input {
     struct hetccl_region region; /* local; for a message only count is meaningful */
 };
 
+/*
+ * When a step comes, on a clock that all ranks share: both ends of a message give it the same time, and steps
+ * that wait for each other have different ones, the later step the greater. Compared by round, then by place.
+ * So executors that put steps one after the other on a rank, in the order of their times, can't wait in a
+ * circle.
+ */
+struct hetccl_step_time {
+    uint32_t round;
+    size_t place; /* where in the space of the round: apart for messages that are combined apart */
+};
+
 struct hetccl_step {
     enum hetccl_step_kind kind;
     enum hetccl_island_op op;       /* ISLAND */
@@ -101,6 +112,7 @@ struct hetccl_step {
     uint32_t first_input, n_inputs; /* COMBINE: into plan.inputs, at most HETCCL_REDUCE_MAX_INPUTS */
     uint32_t first_dep, n_deps;     /* into plan.deps: indices of earlier steps */
     uint32_t chunk;                 /* which chunk of the pipeline; for traces */
+    struct hetccl_step_time time;
 };
 
 struct hetccl_plan {

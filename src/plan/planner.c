@@ -139,6 +139,7 @@ void hetccl_planner_run(struct hetccl_planner *p, hetccl_phase *const *phases, u
             if (slot - phase >= p->n_chunks)
                 continue;
             p->b.chunk = slot - phase;
+            p->b.time = (struct hetccl_step_time){.round = 2 * (slot * n_phases + phase)};
             phases[phase](p, slot - phase, algorithm);
         }
     }

@@ -86,6 +86,7 @@ void hetccl_plan_leader(struct hetccl_planner *p)
 
     p->b.plan->n_chunks = 1;
     sum = island_sum(p);
+    p->b.time.round = 1;
     for (uint32_t i = 0; i < p->topo->n_islands; i++) {
         const struct hetccl_island *island = &p->topo->islands[i];
 

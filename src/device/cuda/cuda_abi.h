@@ -9,6 +9,9 @@
  * codes and other enumerations are unsigned, a device is an int.
  */
 
+#include <stddef.h>
+#include <stdint.h>
+
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
@@ -23,6 +26,36 @@ typedef unsigned long long hetccl_cu_address;
 
 struct hetccl_cu_ipc_handle {
     char reserved[64];
+};
+
+/* CUDA_MEMCPY2D */
+struct hetccl_cu_rows {
+    size_t src_x_bytes, src_y;
+    unsigned src_type;
+    const void *src_host;
+    hetccl_cu_address src;
+    void *src_array;
+    size_t src_pitch;
+    size_t dst_x_bytes, dst_y;
+    unsigned dst_type;
+    void *dst_host;
+    hetccl_cu_address dst;
+    void *dst_array;
+    size_t dst_pitch;
+    size_t row_bytes, n_rows;
+};
+
+/* CUstreamBatchMemOpParams; waits and writes have one shape. */
+union hetccl_cu_value {
+    unsigned operation;
+    struct {
+        unsigned operation;
+        hetccl_cu_address address;
+        uint64_t value; /* the low half of it where the operation is one of 32 bits */
+        unsigned flags;
+        hetccl_cu_address alias; /* the driver's own */
+    } word;
+    uint64_t pad[6];
 };
 
 enum hetccl_cu_result {
@@ -112,7 +145,14 @@ enum hetccl_cu_flags {
     HETCCL_CU_MEMHOSTREGISTER_DEVICEMAP = 2,
     HETCCL_CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
     HETCCL_CU_STREAM_WAIT_VALUE_GEQ = 0,
+    HETCCL_CU_STREAM_WAIT_VALUE_EQ = 1,
     HETCCL_CU_STREAM_WRITE_VALUE_DEFAULT = 0,
+};
+
+enum hetccl_cu_value_operation {
+    HETCCL_CU_STREAM_MEM_OP_WAIT_VALUE_32 = 1,
+    HETCCL_CU_STREAM_MEM_OP_WRITE_VALUE_32 = 2,
+    HETCCL_CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
 };
 
 enum hetccl_cu_capture_status {

@@ -83,6 +83,9 @@ HETCCL_NODISCARD enum hetccl_status hetccl_cuda_classify(struct hetccl_device *d
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_copy(struct hetccl_device *device,
                                                      struct hetccl_stream stream, void *dst, const void *src,
                                                      size_t bytes);
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_copy_rows(struct hetccl_device *device,
+                                                          struct hetccl_stream stream,
+                                                          const struct hetccl_rows *rows);
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_fill(struct hetccl_device *device,
                                                      struct hetccl_stream stream, void *dst, uint8_t value,
                                                      size_t bytes);
@@ -108,12 +111,6 @@ HETCCL_NODISCARD enum hetccl_status hetccl_cuda_stream_capture(struct hetccl_dev
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_stream_wait_event(struct hetccl_device *device,
                                                                   struct hetccl_stream stream,
                                                                   struct hetccl_event event);
-HETCCL_NODISCARD enum hetccl_status hetccl_cuda_stream_wait_value(struct hetccl_device *device,
-                                                                  struct hetccl_stream stream,
-                                                                  const uint32_t *word, uint32_t value);
-HETCCL_NODISCARD enum hetccl_status hetccl_cuda_stream_write_value(struct hetccl_device *device,
-                                                                   struct hetccl_stream stream,
-                                                                   uint32_t *word, uint32_t value);
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_event_create(struct hetccl_device *device,
                                                              struct hetccl_event *out);
 void hetccl_cuda_event_destroy(struct hetccl_device *device, struct hetccl_event event);
@@ -122,6 +119,18 @@ HETCCL_NODISCARD enum hetccl_status hetccl_cuda_event_record(struct hetccl_devic
                                                              struct hetccl_stream stream);
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_event_query(struct hetccl_device *device,
                                                             struct hetccl_event event);
+
+/* values.c */
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_stream_wait_value(struct hetccl_device *device,
+                                                                  struct hetccl_stream stream,
+                                                                  const uint32_t *word, uint32_t value);
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_stream_write_value(struct hetccl_device *device,
+                                                                   struct hetccl_stream stream,
+                                                                   uint32_t *word, uint32_t value);
+HETCCL_NODISCARD enum hetccl_status hetccl_cuda_stream_values(struct hetccl_device *device,
+                                                              struct hetccl_stream stream,
+                                                              const struct hetccl_stream_value *values,
+                                                              size_t n);
 
 /* module.c */
 HETCCL_NODISCARD enum hetccl_status hetccl_cuda_module_load(struct hetccl_device *device, const void *image,

@@ -179,6 +179,33 @@ enum hetccl_status hetccl_cuda_copy(struct hetccl_device *device, struct hetccl_
                              "copying %zu bytes from %p to %p", bytes, src, dst);
 }
 
+enum hetccl_status hetccl_cuda_copy_rows(struct hetccl_device *device, struct hetccl_stream stream,
+                                         const struct hetccl_rows *rows)
+{
+    struct hetccl_cuda_device *cuda = hetccl_cuda_of(device);
+    struct hetccl_cu_rows copy = {.src_type = HETCCL_CU_MEMORYTYPE_UNIFIED,
+                                  .src = hetccl_cuda_address(rows->src),
+                                  .src_pitch = rows->src_pitch,
+                                  .dst_type = HETCCL_CU_MEMORYTYPE_UNIFIED,
+                                  .dst = hetccl_cuda_address(rows->dst),
+                                  .dst_pitch = rows->dst_pitch,
+                                  .row_bytes = rows->row_bytes,
+                                  .n_rows = rows->n_rows};
+    struct hetccl_cuda_scope scope;
+    enum hetccl_status status;
+    unsigned code;
+
+    if (rows->row_bytes == 0 || rows->n_rows == 0)
+        return HETCCL_OK;
+    status = hetccl_cuda_enter(cuda, HETCCL_CUDA_ENQUEUES, &scope);
+    if (status != HETCCL_OK)
+        return status;
+    code = cuda->api.cuMemcpy2DAsync_v2(&copy, stream.handle);
+    return hetccl_cuda_check(cuda, hetccl_cuda_leave(cuda, &scope, code), "cuMemcpy2DAsync_v2",
+                             "copying %zu rows of %zu bytes from %p to %p", rows->n_rows, rows->row_bytes,
+                             rows->src, rows->dst);
+}
+
 enum hetccl_status hetccl_cuda_fill(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
                                     uint8_t value, size_t bytes)
 {

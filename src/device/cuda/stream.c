@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/cuda/internal.h"
-#include "device/unsupported.h"
 
 enum hetccl_status hetccl_cuda_stream_create(struct hetccl_device *device,
                                              enum hetccl_stream_priority priority, struct hetccl_stream *out)
@@ -86,53 +85,6 @@ enum hetccl_status hetccl_cuda_stream_wait_event(struct hetccl_device *device, s
     code = cuda->api.cuStreamWaitEvent(stream.handle, event.handle, 0);
     return hetccl_cuda_check(cuda, hetccl_cuda_leave(cuda, &scope, code), "cuStreamWaitEvent",
                              "letting a stream wait for an event");
-}
-
-/* A word that the driver can't take is told from a failure of the GPU. */
-static enum hetccl_status check_word(const struct hetccl_device *device, const uint32_t *word)
-{
-    if (!device->has_stream_values)
-        return hetccl_device_refuse(device, "waiting for and writing of values in a stream");
-    if (word == NULL || (uintptr_t)word % sizeof(*word) != 0)
-        return hetccl_fail(HETCCL_ERR_ARG, "device cuda %d: a stream value at %p, which is no word",
-                           device->ordinal, (const void *)word);
-    return HETCCL_OK;
-}
-
-enum hetccl_status hetccl_cuda_stream_wait_value(struct hetccl_device *device, struct hetccl_stream stream,
-                                                 const uint32_t *word, uint32_t value)
-{
-    struct hetccl_cuda_device *cuda = hetccl_cuda_of(device);
-    struct hetccl_cuda_scope scope;
-    enum hetccl_status status = check_word(device, word);
-    unsigned code;
-
-    if (status == HETCCL_OK)
-        status = hetccl_cuda_enter(cuda, HETCCL_CUDA_ENQUEUES, &scope);
-    if (status != HETCCL_OK)
-        return status;
-    code = cuda->api.cuStreamWaitValue32_v2(stream.handle, hetccl_cuda_address(word), value,
-                                            HETCCL_CU_STREAM_WAIT_VALUE_GEQ);
-    return hetccl_cuda_check(cuda, hetccl_cuda_leave(cuda, &scope, code), "cuStreamWaitValue32_v2",
-                             "letting a stream wait for a value at %p", (const void *)word);
-}
-
-enum hetccl_status hetccl_cuda_stream_write_value(struct hetccl_device *device, struct hetccl_stream stream,
-                                                  uint32_t *word, uint32_t value)
-{
-    struct hetccl_cuda_device *cuda = hetccl_cuda_of(device);
-    struct hetccl_cuda_scope scope;
-    enum hetccl_status status = check_word(device, word);
-    unsigned code;
-
-    if (status == HETCCL_OK)
-        status = hetccl_cuda_enter(cuda, HETCCL_CUDA_ENQUEUES, &scope);
-    if (status != HETCCL_OK)
-        return status;
-    code = cuda->api.cuStreamWriteValue32_v2(stream.handle, hetccl_cuda_address(word), value,
-                                             HETCCL_CU_STREAM_WRITE_VALUE_DEFAULT);
-    return hetccl_cuda_check(cuda, hetccl_cuda_leave(cuda, &scope, code), "cuStreamWriteValue32_v2",
-                             "letting a stream write a value to %p", (void *)word);
 }
 
 enum hetccl_status hetccl_cuda_event_create(struct hetccl_device *device, struct hetccl_event *out)

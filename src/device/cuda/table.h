@@ -46,6 +46,7 @@ struct hetccl_cuda_api {
                                        hetccl_cu_address pointer);
     unsigned (*cuMemcpyAsync)(hetccl_cu_address dst, hetccl_cu_address src, size_t bytes,
                               struct CUstream_st *stream);
+    unsigned (*cuMemcpy2DAsync_v2)(const struct hetccl_cu_rows *rows, struct CUstream_st *stream);
     unsigned (*cuMemsetD8Async)(hetccl_cu_address dst, unsigned char value, size_t bytes,
                                 struct CUstream_st *stream);
     unsigned (*cuIpcGetMemHandle)(struct hetccl_cu_ipc_handle *handle, hetccl_cu_address address);
@@ -73,6 +74,8 @@ struct hetccl_cuda_api {
                                        unsigned flags);
     unsigned (*cuStreamWriteValue32_v2)(struct CUstream_st *stream, hetccl_cu_address address, uint32_t value,
                                         unsigned flags);
+    unsigned (*cuStreamBatchMemOp_v2)(struct CUstream_st *stream, unsigned count,
+                                      union hetccl_cu_value *values, unsigned flags);
 
     /* kernels */
     unsigned (*cuModuleLoadDataEx)(struct CUmod_st **module, const void *image, unsigned n_options,

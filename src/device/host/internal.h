@@ -17,6 +17,9 @@ HETCCL_NODISCARD enum hetccl_status hetccl_host_device_address(struct hetccl_dev
                                                                void *host_memory, void **out);
 HETCCL_NODISCARD enum hetccl_status hetccl_host_classify(struct hetccl_device *device, const void *pointer,
                                                          struct hetccl_pointer *out);
+HETCCL_NODISCARD enum hetccl_status hetccl_host_copy_rows(struct hetccl_device *device,
+                                                          struct hetccl_stream stream,
+                                                          const struct hetccl_rows *rows);
 HETCCL_NODISCARD enum hetccl_status hetccl_host_copy(struct hetccl_device *device,
                                                      struct hetccl_stream stream, void *dst, const void *src,
                                                      size_t bytes);

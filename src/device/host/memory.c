@@ -41,6 +41,15 @@ void hetccl_host_mem_free(struct hetccl_device *device, void *memory, enum hetcc
     free(memory);
 }
 
+enum hetccl_status hetccl_host_copy_rows(struct hetccl_device *device, struct hetccl_stream stream,
+                                         const struct hetccl_rows *rows)
+{
+    for (size_t i = 0; i < rows->n_rows; i++)
+        memcpy((char *)rows->dst + i * rows->dst_pitch, (const char *)rows->src + i * rows->src_pitch,
+               rows->row_bytes);
+    return HETCCL_OK;
+}
+
 enum hetccl_status hetccl_host_copy(struct hetccl_device *device, struct hetccl_stream stream, void *dst,
                                     const void *src, size_t bytes)
 {

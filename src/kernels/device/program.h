@@ -94,7 +94,9 @@ struct hetccl_bridge_control {
     uint32_t n_ended;    /* launches, replayed ones too; wraps around */
     uint32_t n_waiting;  /* n_ended + 1 of the launch that was last seen waiting for long */
     uint32_t last_ended; /* the number of the last launch that ended and had one */
-    uint32_t more_reserved[13];
+    uint32_t is_copying; /* not 0: a captured call of a copy mover runs */
+    uint32_t has_begun;  /* not 0: one has begun since the host set it to 0 */
+    uint32_t more_reserved[11];
 };
 
 /* In device memory, of one communicator: its launches come one after the other. All 0 in the beginning. */

@@ -37,6 +37,7 @@ unsigned cuMemHostGetDevicePointer_v2(hetccl_cu_address *address, void *memory, 
 unsigned cuPointerGetAttributes(unsigned count, unsigned *attributes, void **data, hetccl_cu_address pointer);
 unsigned cuMemcpyAsync(hetccl_cu_address dst, hetccl_cu_address src, size_t bytes,
                        struct CUstream_st *stream);
+unsigned cuMemcpy2DAsync_v2(const struct hetccl_cu_rows *rows, struct CUstream_st *stream);
 unsigned cuMemsetD8Async(hetccl_cu_address dst, unsigned char value, size_t bytes,
                          struct CUstream_st *stream);
 unsigned cuIpcGetMemHandle(struct hetccl_cu_ipc_handle *handle, hetccl_cu_address address);
@@ -59,6 +60,8 @@ unsigned cuStreamWaitValue32_v2(struct CUstream_st *stream, hetccl_cu_address ad
                                 unsigned flags);
 unsigned cuStreamWriteValue32_v2(struct CUstream_st *stream, hetccl_cu_address address, uint32_t value,
                                  unsigned flags);
+unsigned cuStreamBatchMemOp_v2(struct CUstream_st *stream, unsigned count, union hetccl_cu_value *values,
+                               unsigned flags);
 unsigned cuModuleLoadDataEx(struct CUmod_st **module, const void *image, unsigned n_options,
                             unsigned *options, void **values);
 unsigned cuModuleUnload(struct CUmod_st *module);

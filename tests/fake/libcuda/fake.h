@@ -92,7 +92,9 @@ enum fake_op_kind {
     FAKE_MARK,
     FAKE_WAIT,
     FAKE_WAIT_VALUE,
+    FAKE_WAIT_EQUAL,
     FAKE_WRITE_VALUE,
+    FAKE_WRITE_PAIR,
     FAKE_KERNEL,
     FAKE_GRAPH,
 };
@@ -113,12 +115,14 @@ struct fake_launch {
 
 struct fake_op {
     struct fake_op *next;
+    struct CUstream_st *stream;
     enum fake_op_kind kind;
     void *dst;
     const void *src;
     size_t bytes;
+    size_t n_rows, dst_pitch, src_pitch; /* FAKE_COPY; n_rows 0: one of bytes */
     uint32_t *word;
-    uint32_t value;
+    uint64_t value;
     struct fake_marker *marker;
     struct fake_launch *launch;
     struct CUgraphExec_st *exec;
@@ -131,12 +135,18 @@ struct fake_tail {
 
 struct fake_capture;
 
+/* Operations that start one after the other, and the thread that works them off. */
+struct fake_queue {
+    struct fake_op *first, *last;
+    bool is_closing;
+};
+
 struct CUstream_st {
     struct CUstream_st *next;
     struct CUctx_st *context;
     bool is_blocking; /* takes turns with the default stream */
     bool is_closing;
-    struct fake_op *first, *last;
+    struct fake_queue *queue;     /* its own, or that of all streams */
     unsigned n_pending;           /* enqueued and not done */
     struct fake_capture *capture; /* NULL: none */
     struct fake_tail tail;        /* in the capture */
@@ -149,6 +159,7 @@ struct CUstream_st *fake_stream_new(struct CUctx_st *context,
 /* Enqueues a copy of *op. Takes the lock. A code. */
 unsigned fake_enqueue(struct CUstream_st *stream, const struct fake_op *op);
 unsigned fake_enqueue_locked(struct CUstream_st *stream, const struct fake_op *op);
+bool fake_has_one_queue(void);                       /* FAKE_CUDA_MAX_CONNECTIONS=1 */
 void fake_wait_idle(const struct CUctx_st *context); /* for all its streams, with the lock held */
 void fake_run_op(struct CUctx_st *context, const struct fake_op *op); /* here and now */
 struct CUstream_st *fake_stream_first(void);

@@ -12,6 +12,8 @@
  * the k-th call of all, or "kernel" for the k-th kernel that runs, whose failure then sticks to the context
  * as a real one does FAKE_CUDA_KERNELS=paths    libraries, parted by colons, whose fake_cuda_kernels[] are
  * registered when the driver starts
+ *   FAKE_CUDA_MAX_CONNECTIONS=1  all streams share one hardware queue: what was enqueued first starts, and
+ * here also ends, first; branches of a graph are put into it in whatever order their dependencies allow
  *   FAKE_CUDA_MPS=1            the GPUs are shared by MPS
  *
  * What is true to life: streams run apart from the caller, in order, each in a thread; events, stream values

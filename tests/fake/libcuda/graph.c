@@ -2,6 +2,7 @@
 
 /* Graphs and their launches. A launch is one operation of its stream; branches of the graph run at once. */
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "fake.h"
@@ -126,6 +127,39 @@ static void run_nodes(struct CUctx_st *context, const struct fake_nodes *nodes)
     free(run.is_done);
 }
 
+static bool is_ready(const struct run *run, size_t node)
+{
+    const struct fake_tail *after = &run->nodes->list[node].after;
+
+    for (size_t i = 0; i < after->n_nodes; i++) {
+        if (!run->is_done[after->nodes[i]])
+            return false;
+    }
+    return !run->is_done[node];
+}
+
+/* All in one queue. The first launch takes the last node that may come, the next one the first of the lowest
+ * lane, and so on. */
+static void run_in_one_queue(struct CUctx_st *context, const struct fake_nodes *nodes)
+{
+    static atomic_uint n_launches;
+    struct run run = {context, nodes, fake_need(calloc(nodes->n_nodes + 1, sizeof(bool)))};
+    bool is_last_first = atomic_fetch_add(&n_launches, 1) % 2 == 0;
+
+    for (size_t n_done = 0; n_done < nodes->n_nodes; n_done++) {
+        size_t next = SIZE_MAX;
+
+        for (size_t i = 0; i < nodes->n_nodes; i++) {
+            if (is_ready(&run, i) &&
+                (next == SIZE_MAX || is_last_first || nodes->list[i].lane < nodes->list[next].lane))
+                next = i;
+        }
+        fake_run_op(context, &nodes->list[next].op);
+        run.is_done[next] = true;
+    }
+    free(run.is_done);
+}
+
 static void set_running(struct CUgraphExec_st *exec, bool is_running)
 {
     pthread_mutex_lock(&fake_lock);
@@ -139,7 +173,10 @@ static void set_running(struct CUgraphExec_st *exec, bool is_running)
 void fake_run_graph(struct CUctx_st *context, struct CUgraphExec_st *exec)
 {
     set_running(exec, true);
-    run_nodes(context, exec->nodes);
+    if (fake_has_one_queue())
+        run_in_one_queue(context, exec->nodes);
+    else
+        run_nodes(context, exec->nodes);
     set_running(exec, false);
 }
 

@@ -49,10 +49,33 @@ static unsigned sticky_of(struct CUctx_st *context)
     return code;
 }
 
+static bool has_value(const struct fake_op *op)
+{
+    uint32_t word = __atomic_load_n(op->word, __ATOMIC_ACQUIRE), value = (uint32_t)op->value;
+
+    return op->kind == FAKE_WAIT_EQUAL ? word == value : (int32_t)(word - value) >= 0;
+}
+
 static void wait_value(struct CUctx_st *context, const struct fake_op *op)
 {
-    while ((int32_t)(__atomic_load_n(op->word, __ATOMIC_ACQUIRE) - op->value) < 0 && sticky_of(context) == 0)
+    while (!has_value(op) && sticky_of(context) == 0)
         sleep_a_little();
+}
+
+static void copy(const struct fake_op *op)
+{
+    if (op->n_rows == 0)
+        memmove(op->dst, op->src, op->bytes);
+    for (size_t i = 0; i < op->n_rows; i++)
+        memmove((char *)op->dst + i * op->dst_pitch, (const char *)op->src + i * op->src_pitch, op->bytes);
+}
+
+static void write_value(const struct fake_op *op)
+{
+    if (op->kind == FAKE_WRITE_VALUE)
+        __atomic_store_n(op->word, (uint32_t)op->value, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n((uint64_t *)(void *)op->word, op->value, __ATOMIC_RELEASE);
 }
 
 static void run_kernel(struct CUctx_st *context, const struct fake_op *op)
@@ -96,13 +119,13 @@ void fake_run_op(struct CUctx_st *context, const struct fake_op *op)
     else if (is_dead)
         return;
     else if (op->kind == FAKE_COPY)
-        memmove(op->dst, op->src, op->bytes);
+        copy(op);
     else if (op->kind == FAKE_FILL)
         memset(op->dst, (int)op->value, op->bytes);
-    else if (op->kind == FAKE_WAIT_VALUE)
+    else if (op->kind == FAKE_WAIT_VALUE || op->kind == FAKE_WAIT_EQUAL)
         wait_value(context, op);
-    else if (op->kind == FAKE_WRITE_VALUE)
-        __atomic_store_n(op->word, op->value, __ATOMIC_RELEASE);
+    else if (op->kind == FAKE_WRITE_VALUE || op->kind == FAKE_WRITE_PAIR)
+        write_value(op);
     else if (op->kind == FAKE_GRAPH)
         fake_run_graph(context, op->exec);
     else
@@ -117,34 +140,50 @@ static void drop_op(struct fake_op *op)
     free(op);
 }
 
+bool fake_has_one_queue(void)
+{
+    const char *text = getenv("FAKE_CUDA_MAX_CONNECTIONS");
+
+    return text != NULL && strcmp(text, "1") == 0;
+}
+
+static void free_if_closed(struct CUstream_st *stream)
+{
+    if (stream->is_closing && stream->n_pending == 0)
+        free(stream);
+}
+
 static void *work(void *arg)
 {
-    struct CUstream_st *stream = arg;
+    struct fake_queue *queue = arg;
+    struct CUstream_st *stream;
     struct fake_op *op;
 
     pthread_mutex_lock(&fake_lock);
-    while (stream->first != NULL || !stream->is_closing) {
-        op = stream->first;
+    while (queue->first != NULL || !queue->is_closing) {
+        op = queue->first;
         if (op == NULL) {
             pthread_cond_wait(&fake_changed, &fake_lock);
             continue;
         }
-        stream->first = op->next;
-        if (stream->first == NULL)
-            stream->last = NULL;
+        queue->first = op->next;
+        if (queue->first == NULL)
+            queue->last = NULL;
+        stream = op->stream;
         pthread_mutex_unlock(&fake_lock);
         fake_run_op(stream->context, op);
         pthread_mutex_lock(&fake_lock);
         drop_op(op);
         stream->n_pending--;
+        free_if_closed(stream);
         pthread_cond_broadcast(&fake_changed);
     }
     pthread_mutex_unlock(&fake_lock);
-    free(stream);
+    free(queue);
     return NULL;
 }
 
-static int start_worker(struct CUstream_st *stream)
+static int start_worker(struct fake_queue *queue)
 {
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -155,10 +194,27 @@ static int start_worker(struct CUstream_st *stream)
     (void)pthread_attr_init(&attributes);
     (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&thread, &attributes, work, stream);
+    error = pthread_create(&thread, &attributes, work, queue);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
     return error;
+}
+
+static struct fake_queue *new_queue(void)
+{
+    struct fake_queue *queue = calloc(1, sizeof(*queue));
+
+    if (queue == NULL || start_worker(queue) == 0)
+        return queue;
+    free(queue);
+    return NULL;
+}
+
+static struct fake_queue *queue_for(const struct CUctx_st *context)
+{
+    if (fake_has_one_queue() && context->default_stream != NULL)
+        return context->default_stream->queue;
+    return new_queue();
 }
 
 struct CUstream_st *fake_stream_new(struct CUctx_st *context, bool is_blocking)
@@ -171,7 +227,8 @@ struct CUstream_st *fake_stream_new(struct CUctx_st *context, bool is_blocking)
     stream->is_blocking = is_blocking;
     if (context->default_stream == NULL)
         n_default_streams++;
-    if (start_worker(stream) != 0) {
+    stream->queue = queue_for(context);
+    if (stream->queue == NULL) {
         free(stream);
         return NULL;
     }
@@ -200,16 +257,18 @@ struct CUstream_st *fake_stream_find(struct CUstream_st *stream)
 static unsigned push(struct CUstream_st *stream, const struct fake_op *op)
 {
     struct fake_op *own = malloc(sizeof(*own));
+    struct fake_queue *queue = stream->queue;
 
     if (own == NULL)
         return HETCCL_CUDA_ERROR_OUT_OF_MEMORY;
     *own = *op;
     own->next = NULL;
-    if (stream->last != NULL)
-        stream->last->next = own;
+    own->stream = stream;
+    if (queue->last != NULL)
+        queue->last->next = own;
     else
-        stream->first = own;
-    stream->last = own;
+        queue->first = own;
+    queue->last = own;
     stream->n_pending++;
     pthread_cond_broadcast(&fake_changed);
     return 0;
@@ -346,6 +405,8 @@ unsigned cuStreamDestroy_v2(struct CUstream_st *stream)
     } else {
         *link = stream->next;
         stream->is_closing = true;
+        stream->queue->is_closing = stream->queue != stream->context->default_stream->queue;
+        free_if_closed(stream);
         pthread_cond_broadcast(&fake_changed);
     }
     pthread_mutex_unlock(&fake_lock);
@@ -388,6 +449,34 @@ unsigned cuMemcpyAsync(hetccl_cu_address dst, hetccl_cu_address src, size_t byte
     return fake_enqueue(stream, &op);
 }
 
+static bool are_rows_usable(hetccl_cu_address first, size_t pitch, const struct hetccl_cu_rows *rows)
+{
+    return pitch >= rows->row_bytes && rows->n_rows > 0 &&
+           fake_memory_is_usable(first, (rows->n_rows - 1) * pitch + rows->row_bytes);
+}
+
+unsigned cuMemcpy2DAsync_v2(const struct hetccl_cu_rows *rows, struct CUstream_st *stream)
+{
+    struct fake_op op = {.kind = FAKE_COPY,
+                         .dst = (void *)(uintptr_t)rows->dst,
+                         .src = (const void *)(uintptr_t)rows->src,
+                         .bytes = rows->row_bytes,
+                         .n_rows = rows->n_rows,
+                         .dst_pitch = rows->dst_pitch,
+                         .src_pitch = rows->src_pitch};
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    if (code != 0)
+        return code;
+    if (rows->src_type != HETCCL_CU_MEMORYTYPE_UNIFIED || rows->dst_type != HETCCL_CU_MEMORYTYPE_UNIFIED ||
+        rows->src_x_bytes != 0 || rows->src_y != 0 || rows->dst_x_bytes != 0 || rows->dst_y != 0)
+        return HETCCL_CUDA_ERROR_NOT_SUPPORTED;
+    if (!are_rows_usable(rows->dst, rows->dst_pitch, rows) ||
+        !are_rows_usable(rows->src, rows->src_pitch, rows))
+        return HETCCL_CUDA_ERROR_INVALID_VALUE;
+    return fake_enqueue(stream, &op);
+}
+
 unsigned cuMemsetD8Async(hetccl_cu_address dst, unsigned char value, size_t bytes, struct CUstream_st *stream)
 {
     struct fake_op op = {.kind = FAKE_FILL, .dst = (void *)(uintptr_t)dst, .bytes = bytes, .value = value};
@@ -402,18 +491,36 @@ unsigned cuMemsetD8Async(hetccl_cu_address dst, unsigned char value, size_t byte
 }
 
 static unsigned enqueue_value(struct CUstream_st *stream, enum fake_op_kind kind, hetccl_cu_address address,
-                              uint32_t value)
+                              uint64_t value)
 {
     struct fake_op op = {.kind = kind, .word = (uint32_t *)(uintptr_t)address, .value = value};
+    size_t bytes = kind == FAKE_WRITE_PAIR ? sizeof(uint64_t) : sizeof(uint32_t);
     const struct fake_memory *memory;
     unsigned code = HETCCL_CUDA_ERROR_INVALID_VALUE;
 
     pthread_mutex_lock(&fake_lock);
     memory = fake_memory_find(address);
-    if (memory != NULL && memory->kind != FAKE_MANAGED && address % sizeof(uint32_t) == 0)
+    if (memory != NULL && memory->kind != FAKE_MANAGED && address % bytes == 0)
         code = fake_enqueue_locked(stream, &op);
     pthread_mutex_unlock(&fake_lock);
     return code;
+}
+
+static unsigned enqueue_wait(struct CUstream_st *stream, hetccl_cu_address address, uint64_t value,
+                             unsigned flags)
+{
+    if (flags != HETCCL_CU_STREAM_WAIT_VALUE_GEQ && flags != HETCCL_CU_STREAM_WAIT_VALUE_EQ)
+        return HETCCL_CUDA_ERROR_INVALID_VALUE;
+    return enqueue_value(stream, flags == HETCCL_CU_STREAM_WAIT_VALUE_EQ ? FAKE_WAIT_EQUAL : FAKE_WAIT_VALUE,
+                         address, value);
+}
+
+static unsigned enqueue_write(struct CUstream_st *stream, enum fake_op_kind kind, hetccl_cu_address address,
+                              uint64_t value, unsigned flags)
+{
+    if (flags != HETCCL_CU_STREAM_WRITE_VALUE_DEFAULT)
+        return HETCCL_CUDA_ERROR_INVALID_VALUE;
+    return enqueue_value(stream, kind, address, value);
 }
 
 unsigned cuStreamWaitValue32_v2(struct CUstream_st *stream, hetccl_cu_address address, uint32_t value,
@@ -421,9 +528,7 @@ unsigned cuStreamWaitValue32_v2(struct CUstream_st *stream, hetccl_cu_address ad
 {
     unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
 
-    if (code == 0 && flags != HETCCL_CU_STREAM_WAIT_VALUE_GEQ)
-        code = HETCCL_CUDA_ERROR_INVALID_VALUE;
-    return code != 0 ? code : enqueue_value(stream, FAKE_WAIT_VALUE, address, value);
+    return code != 0 ? code : enqueue_wait(stream, address, value, flags);
 }
 
 unsigned cuStreamWriteValue32_v2(struct CUstream_st *stream, hetccl_cu_address address, uint32_t value,
@@ -431,7 +536,33 @@ unsigned cuStreamWriteValue32_v2(struct CUstream_st *stream, hetccl_cu_address a
 {
     unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
 
-    if (code == 0 && flags != HETCCL_CU_STREAM_WRITE_VALUE_DEFAULT)
+    return code != 0 ? code : enqueue_write(stream, FAKE_WRITE_VALUE, address, value, flags);
+}
+
+static unsigned enqueue_operation(struct CUstream_st *stream, const union hetccl_cu_value *value)
+{
+    switch (value->operation) {
+    case HETCCL_CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        return enqueue_wait(stream, value->word.address, value->word.value, value->word.flags);
+    case HETCCL_CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return enqueue_write(stream, FAKE_WRITE_VALUE, value->word.address, value->word.value,
+                             value->word.flags);
+    case HETCCL_CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return enqueue_write(stream, FAKE_WRITE_PAIR, value->word.address, value->word.value,
+                             value->word.flags);
+    default:
+        return HETCCL_CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+unsigned cuStreamBatchMemOp_v2(struct CUstream_st *stream, unsigned count, union hetccl_cu_value *values,
+                               unsigned flags)
+{
+    unsigned code = fake_enter(__func__, FAKE_NEEDS_CONTEXT);
+
+    if (code == 0 && (count == 0 || count > 255 || flags != 0))
         code = HETCCL_CUDA_ERROR_INVALID_VALUE;
-    return code != 0 ? code : enqueue_value(stream, FAKE_WRITE_VALUE, address, value);
+    for (unsigned i = 0; i < count && code == 0; i++)
+        code = enqueue_operation(stream, &values[i]);
+    return code;
 }

@@ -96,7 +96,11 @@ SAME_VALUE(CU_MEMHOSTREGISTER_PORTABLE);
 SAME_VALUE(CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME_VALUE(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 SAME_VALUE(CU_STREAM_WAIT_VALUE_GEQ);
+SAME_VALUE(CU_STREAM_WAIT_VALUE_EQ);
 SAME_VALUE(CU_STREAM_WRITE_VALUE_DEFAULT);
+SAME_VALUE(CU_STREAM_MEM_OP_WAIT_VALUE_32);
+SAME_VALUE(CU_STREAM_MEM_OP_WRITE_VALUE_32);
+SAME_VALUE(CU_STREAM_MEM_OP_WRITE_VALUE_64);
 SAME_VALUE(CU_STREAM_CAPTURE_STATUS_NONE);
 SAME_VALUE(CU_STREAM_CAPTURE_STATUS_ACTIVE);
 SAME_VALUE(CU_STREAM_CAPTURE_STATUS_INVALIDATED);
@@ -168,5 +172,37 @@ _Static_assert(__builtin_types_compatible_p(CUresult(CUdeviceptr *, CUipcMemHand
                                             __typeof__(cuIpcOpenMemHandle_v2)),
                "cuIpcOpenMemHandle_v2");
 _Static_assert(__builtin_types_compatible_p(CUdeviceptr, hetccl_cu_address), "CUdeviceptr");
+
+#define SAME_PLACE(own, own_member, real, real_member)                                                       \
+    _Static_assert(offsetof(own, own_member) == offsetof(real, real_member) &&                               \
+                       sizeof(((own *)0)->own_member) == sizeof(((real *)0)->real_member),                   \
+                   #real_member)
+
+_Static_assert(sizeof(struct hetccl_cu_rows) == sizeof(CUDA_MEMCPY2D), "CUDA_MEMCPY2D");
+SAME_PLACE(struct hetccl_cu_rows, src_x_bytes, CUDA_MEMCPY2D, srcXInBytes);
+SAME_PLACE(struct hetccl_cu_rows, src_type, CUDA_MEMCPY2D, srcMemoryType);
+SAME_PLACE(struct hetccl_cu_rows, src, CUDA_MEMCPY2D, srcDevice);
+SAME_PLACE(struct hetccl_cu_rows, src_pitch, CUDA_MEMCPY2D, srcPitch);
+SAME_PLACE(struct hetccl_cu_rows, dst_x_bytes, CUDA_MEMCPY2D, dstXInBytes);
+SAME_PLACE(struct hetccl_cu_rows, dst_type, CUDA_MEMCPY2D, dstMemoryType);
+SAME_PLACE(struct hetccl_cu_rows, dst, CUDA_MEMCPY2D, dstDevice);
+SAME_PLACE(struct hetccl_cu_rows, dst_pitch, CUDA_MEMCPY2D, dstPitch);
+SAME_PLACE(struct hetccl_cu_rows, row_bytes, CUDA_MEMCPY2D, WidthInBytes);
+SAME_PLACE(struct hetccl_cu_rows, n_rows, CUDA_MEMCPY2D, Height);
+_Static_assert(__builtin_types_compatible_p(CUresult(const CUDA_MEMCPY2D *, CUstream),
+                                            __typeof__(cuMemcpy2DAsync_v2)),
+               "cuMemcpy2DAsync_v2");
+
+_Static_assert(sizeof(union hetccl_cu_value) == sizeof(CUstreamBatchMemOpParams), "CUstreamBatchMemOpParams");
+SAME_PLACE(union hetccl_cu_value, word.address, CUstreamBatchMemOpParams, waitValue.address);
+SAME_PLACE(union hetccl_cu_value, word.value, CUstreamBatchMemOpParams, waitValue.value64);
+SAME_PLACE(union hetccl_cu_value, word.flags, CUstreamBatchMemOpParams, waitValue.flags);
+SAME_PLACE(union hetccl_cu_value, word.address, CUstreamBatchMemOpParams, writeValue.address);
+SAME_PLACE(union hetccl_cu_value, word.value, CUstreamBatchMemOpParams, writeValue.value64);
+SAME_PLACE(union hetccl_cu_value, word.flags, CUstreamBatchMemOpParams, writeValue.flags);
+_Static_assert(__builtin_types_compatible_p(CUresult(CUstream, unsigned, CUstreamBatchMemOpParams *,
+                                                     unsigned),
+                                            __typeof__(cuStreamBatchMemOp_v2)),
+               "cuStreamBatchMemOp_v2");
 _Static_assert(__builtin_types_compatible_p(CUdevice, int), "CUdevice");
 _Static_assert(CU_IPC_HANDLE_SIZE == 64, "CU_IPC_HANDLE_SIZE");

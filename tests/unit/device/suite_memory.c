@@ -86,6 +86,35 @@ static void case_copy(struct suite *suite)
     suite_expect_ok(suite, suite->ops->copy(suite->device, none, NULL, NULL, 0), "copying nothing");
 }
 
+static void case_copy_rows(struct suite *suite)
+{
+    enum { ROW = 1000, N_ROWS = 7, PITCH = 4096 };
+    struct hetccl_stream stream = suite_stream(suite);
+    unsigned char *device = suite_memory(suite, (size_t)N_ROWS * PITCH, HETCCL_MEMORY_DEVICE);
+    unsigned char *pinned = suite_memory(suite, (size_t)2 * N_ROWS * ROW, HETCCL_MEMORY_PINNED);
+    unsigned char *back = pinned + (size_t)N_ROWS * ROW;
+    struct hetccl_rows out = {device, pinned, PITCH, ROW, ROW, N_ROWS};
+    struct hetccl_rows in = {back, device, ROW, PITCH, ROW, N_ROWS};
+
+    suite_fill(pinned, (size_t)N_ROWS * ROW, 11);
+    memset(back, 0, (size_t)N_ROWS * ROW);
+    suite_expect_ok(suite, suite->ops->fill(suite->device, stream, device, 0xee, (size_t)N_ROWS * PITCH),
+                    "fill");
+    suite_expect_ok(suite, suite->ops->copy_rows(suite->device, stream, &out), "rows apart");
+    suite_expect_ok(suite, suite->ops->copy_rows(suite->device, stream, &in), "and together again");
+    suite_finish(suite, stream);
+    suite_check(suite, suite_has_pattern(back, (size_t)N_ROWS * ROW, 11), "the rows");
+    suite_expect_ok(suite, suite->ops->copy(suite->device, stream, back, device + ROW, PITCH - ROW),
+                    "what lies between");
+    suite_finish(suite, stream);
+    suite_check(suite, back[0] == 0xee && back[PITCH - ROW - 1] == 0xee, "bytes between rows were written");
+    out.n_rows = 0;
+    suite_expect_ok(suite, suite->ops->copy_rows(suite->device, stream, &out), "no rows");
+    suite->ops->mem_free(suite->device, pinned, HETCCL_MEMORY_PINNED);
+    suite->ops->mem_free(suite->device, device, HETCCL_MEMORY_DEVICE);
+    suite->ops->stream_destroy(suite->device, stream);
+}
+
 /* Plain host memory, and the default stream. */
 static void case_copy_pageable(struct suite *suite)
 {
@@ -234,6 +263,7 @@ const struct suite_case suite_memory_cases[] = {
     {"identity", case_identity},
     {"alloc", case_alloc},
     {"copy", case_copy},
+    {"copy of rows", case_copy_rows},
     {"copy of pageable memory", case_copy_pageable},
     {"copies in order", case_copy_order},
     {"classify", case_classify},

@@ -89,6 +89,11 @@ static bool has_values(struct suite *suite)
                        words);
     suite_expect_error(suite, suite->ops->stream_write_value(suite->device, none, &word, 1), HETCCL_ERR_USAGE,
                        words);
+    suite_expect_error(
+        suite,
+        suite->ops->stream_values(suite->device, none,
+                                  &(struct hetccl_stream_value){HETCCL_VALUE_WRITE, &word, 1, 0}, 1),
+        HETCCL_ERR_USAGE, words);
     suite_check(suite, word == 0, "a word was written");
     return false;
 }
@@ -162,6 +167,41 @@ static void case_write_value(struct suite *suite)
     suite->ops->stream_destroy(suite->device, stream);
 }
 
+/* Equal means equal: neither less nor more lets the stream go on. The last of many writes is the last. */
+static void case_values(struct suite *suite)
+{
+    enum { N_WRITES = 300 };
+    struct hetccl_stream_value values[N_WRITES + 2];
+    struct hetccl_stream stream;
+    struct gate gate;
+
+    if (!has_values(suite))
+        return;
+    stream = suite_stream(suite);
+    gate = gate_create(suite);
+    values[0] = (struct hetccl_stream_value){HETCCL_VALUE_WAIT_EQUAL, gate.address, 5, 0};
+    for (uint32_t i = 0; i < N_WRITES; i++)
+        values[1 + i] = (struct hetccl_stream_value){HETCCL_VALUE_WRITE, gate.address + 4 + i % 3, i, 0};
+    values[N_WRITES + 1] =
+        (struct hetccl_stream_value){HETCCL_VALUE_WRITE_PAIR, gate.address + 2, 0x40000001, 77};
+    suite_expect_ok(suite, suite->ops->stream_values(suite->device, stream, values, N_WRITES + 2), "values");
+    for (uint32_t other = 4; other <= 6; other += 2) {
+        gate_set(gate, other);
+        hetccl_sleep_ns(10 * HETCCL_NS_PER_MS);
+        suite_check(suite, suite->ops->stream_query(suite->device, stream) == HETCCL_AGAIN,
+                    "the stream didn't wait for 5 but took %u", other);
+    }
+    suite_check(suite, __atomic_load_n(&gate.word[4], __ATOMIC_ACQUIRE) == 0, "a write overtook the wait");
+    gate_set(gate, 5);
+    suite_finish(suite, stream);
+    suite_check(suite, gate.word[4] == 297 && gate.word[5] == 298 && gate.word[6] == 299, "words %u %u %u",
+                gate.word[4], gate.word[5], gate.word[6]);
+    suite_check(suite, gate.word[2] == 0x40000001 && gate.word[3] == 77, "the pair %x %u", gate.word[2],
+                gate.word[3]);
+    gate_destroy(suite, gate);
+    suite->ops->stream_destroy(suite->device, stream);
+}
+
 /* a is held by the gate; b waits for a's event; the gate of b's word shows the order. */
 static void case_event_orders_streams(struct suite *suite)
 {
@@ -218,6 +258,7 @@ const struct suite_case suite_stream_cases[] = {
     {"events", case_events},
     {"wait for a value", case_wait_value},
     {"write a value", case_write_value},
+    {"many values", case_values},
     {"event orders streams", case_event_orders_streams},
     {"stream destroyed with work", case_destroy_with_work},
     {NULL, NULL},

@@ -309,6 +309,20 @@ static enum hetccl_status do_wait_value(struct scene *scene)
     return scene->device->ops->stream_wait_value(scene->device, scene->stream, scene->pinned, 0);
 }
 
+static enum hetccl_status do_values(struct scene *scene)
+{
+    struct hetccl_stream_value value = {.kind = HETCCL_VALUE_WAIT_EQUAL, .word = scene->pinned};
+
+    return scene->device->ops->stream_values(scene->device, scene->stream, &value, 1);
+}
+
+static enum hetccl_status do_copy_rows(struct scene *scene)
+{
+    struct hetccl_rows rows = {scene->pinned, scene->pinned, 8, 8, 4, 1};
+
+    return scene->device->ops->copy_rows(scene->device, scene->stream, &rows);
+}
+
 static enum hetccl_status do_write_value(struct scene *scene)
 {
     return scene->device->ops->stream_write_value(scene->device, scene->stream, scene->pinned, 0);
@@ -374,6 +388,8 @@ static const struct {
     {"cuStreamWaitEvent", do_wait_event},
     {"cuStreamWaitValue32_v2", do_wait_value},
     {"cuStreamWriteValue32_v2", do_write_value},
+    {"cuStreamBatchMemOp_v2", do_values},
+    {"cuMemcpy2DAsync_v2", do_copy_rows},
     {"cuEventCreate", do_event},
     {"cuEventRecord", do_record},
     {"cuEventQuery", do_event_query},
