@@ -193,7 +193,7 @@ static struct hetccl_plan_request make_request(const struct hetccl_comm *comm, c
         .send_offsets = call->send_offsets,
         .recv_counts = call->recv_counts,
         .recv_offsets = call->recv_offsets,
-        .chunk_bytes = comm->bridge != NULL ? comm->config.gpu_chunk_bytes : comm->config.chunk_bytes,
+        .chunk_bytes = comm->has_async_ranks ? comm->config.gpu_chunk_bytes : comm->config.chunk_bytes,
         .small_bytes = comm->config.small_bytes,
         .algo = comm->config.algo,
     };
@@ -337,5 +337,6 @@ enum hetccl_status hetccl_collective_finish(struct hetccl_comm *comm)
     if (status == HETCCL_OK && comm->bridge != NULL)
         status = hetccl_bridge_leave(comm->bridge, (struct hetccl_stream){original->stream},
                                      needs_widening(original));
+    hetccl_comm_wake_progress(comm);
     return status;
 }

@@ -121,6 +121,8 @@ static enum hetccl_status read_engines(const struct hetccl_comm *comm, struct he
 
     own->flags = may_share ? HETCCL_WIRE_PEER_SHARES_MEMORY : 0;
     own->engine = HETCCL_ENGINE_NONE;
+    if (!comm->device->ops->is_synchronous)
+        own->flags |= HETCCL_WIRE_PEER_IS_ASYNC;
     if (comm->device->ops->is_synchronous) {
         own->engine = may_share ? HETCCL_ENGINE_SHM : HETCCL_ENGINE_NONE;
         return HETCCL_OK;
@@ -194,6 +196,7 @@ enum hetccl_status hetccl_comm_exchange_facts(struct hetccl_comm *comm)
         if (!hetccl_wire_peer_decode(all + (size_t)rank * sizeof(record), peer) ||
             peer->vendor >= HETCCL_VENDORS || peer->engine >= HETCCL_ENGINE_KINDS)
             status = hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent facts that this rank can't read", rank);
+        comm->has_async_ranks |= (peer->flags & HETCCL_WIRE_PEER_IS_ASYNC) != 0;
     }
     hetccl_free(all);
     return status == HETCCL_OK ? check_settings(comm) : status;

@@ -215,6 +215,13 @@ enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge)
     return HETCCL_OK;
 }
 
+/* The device is asked last: it takes its time. One that fails is somebody else's to report. */
+bool hetccl_bridge_may_run(struct hetccl_bridge *bridge)
+{
+    return atomic_load(&bridge->has_captured) || !has_ended(bridge, atomic_load(&bridge->last_number)) ||
+           hetccl_bridge_query(bridge) != HETCCL_OK;
+}
+
 uint64_t hetccl_bridge_count(struct hetccl_bridge *bridge)
 {
     bridge->n_begun += __atomic_exchange_n(&bridge->control->has_begun, 0, __ATOMIC_ACQ_REL) != 0;
@@ -314,6 +321,7 @@ static enum hetccl_status leave_capture(struct hetccl_bridge *bridge, struct het
         status = bridge->device->ops->event_record(bridge->device, bridge->capture_event, stream);
     if (status == HETCCL_OK)
         bridge->last_capture = capture.id;
+    atomic_store(&bridge->has_captured, true);
     return status;
 }
 

@@ -55,6 +55,7 @@ struct hetccl_bridge {
     bool has_entered;                                   /* ever */
     bool is_event_last;           /* the last call that wasn't captured has recorded `event` */
     uint32_t number;              /* of the present call's launch; 0: it is captured */
+    _Atomic bool has_captured;    /* ever */
     _Atomic uint32_t last_number; /* of a launch that wasn't captured; 0: there was none */
     struct hetccl_blob *blobs;
     struct hetccl_kernel kernel;
@@ -79,6 +80,9 @@ bool hetccl_bridge_has_mismatch(const struct hetccl_bridge *bridge);
 /* Whether everything enqueued is done, and no replayed graph has a launch under way. HETCCL_OK, HETCCL_AGAIN,
  * or the device's error. Any thread. */
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge);
+
+/* A launch may be under way, or come without a call, as those of graphs do. Any thread. */
+bool hetccl_bridge_may_run(struct hetccl_bridge *bridge);
 
 /* A number that changes as calls are enqueued and as captured ones run. The watching thread's. */
 uint64_t hetccl_bridge_count(struct hetccl_bridge *bridge);

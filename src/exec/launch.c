@@ -259,23 +259,12 @@ static enum hetccl_status prepare(struct hetccl_launched *launched)
 
 /* ---- launching ---- */
 
-/* 14 bits that are the same on all ranks of a call and most likely others in another call. Captured calls are
- * repeated, so the sequence number has no part in it. */
-static uint32_t short_tag(const struct hetccl_call_tag *tag)
-{
-    uint64_t hash = tag->count * 0x9e3779b97f4a7c15u;
-
-    hash ^= (uint64_t)tag->coll << 56 | (uint64_t)tag->type << 48 | (uint64_t)tag->red << 40 | tag->root;
-    hash *= 0xff51afd7ed558ccdu;
-    return (uint32_t)(hash >> 50);
-}
-
 static enum hetccl_status move_by_copies(struct hetccl_launched *launched, const struct hetccl_run_args *args)
 {
     struct hetccl_copy_call call = {.scale = args->scale,
                                     .type = args->type,
                                     .red = args->red,
-                                    .tag = short_tag(&args->tag),
+                                    .tag = hetccl_call_tag_short(&args->tag),
                                     .stream = args->stream};
     enum hetccl_status status = HETCCL_OK;
 
@@ -305,7 +294,7 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     params->scale = args->scale;
     params->scale_pointer = args->scale_pointer;
     params->one = hetccl_scale_one(args->type);
-    params->tag = short_tag(&args->tag);
+    params->tag = hetccl_call_tag_short(&args->tag);
     params->red = (uint32_t)args->red;
     params->type = (uint32_t)args->type;
     params->number = hetccl_bridge_number(bridge);

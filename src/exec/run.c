@@ -444,6 +444,7 @@ void hetccl_run_collect_waits(const struct hetccl_run *run, struct hetccl_wait_s
         }
         if (lane->n_posted == lane->n_done)
             continue;
+        set->is_truncated |= lane->link->is_silent;
         fd = lane->link->ops->wait_fd(lane->link, &events);
         if (fd < 0)
             set->has_shared = true;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -18,6 +19,7 @@ struct team_board {
     atomic_uint n_arrived;               /* over all barriers so far */
     unsigned n_barriers[TEAM_MAX_RANKS]; /* each rank's own */
     double figures[TEAM_MAX_RANKS];
+    atomic_int n_doomed; /* 1 + the rank that may die */
 };
 
 double team_now_us(void)
@@ -90,10 +92,63 @@ double team_median(double *values, size_t n_values)
     return values[n_values / 2];
 }
 
+void team_die(struct team *team)
+{
+    atomic_store(&team->board->n_doomed, team->rank + 1);
+    for (;;)
+        (void)raise(SIGKILL);
+}
+
+void team_abort(struct team *team)
+{
+    team_check(team, ncclCommAbort(team->comm), "ncclCommAbort");
+    team->comm = NULL;
+}
+
+void *team_alloc(struct team *team, size_t bytes)
+{
+    void *memory = team->is_host ? malloc(bytes) : cuda_memory_alloc(team->cuda, bytes);
+
+    if (memory == NULL)
+        abort();
+    return memory;
+}
+
+void team_free(struct team *team, void *memory)
+{
+    if (team->is_host)
+        free(memory);
+    else
+        cuda_memory_free(team->cuda, memory);
+}
+
+/* The entry of a comma list that is the rank's; the list starts over at its end. */
+static bool is_host_rank(const char *list, int rank)
+{
+    const char *entry = list;
+
+    for (int i = 0; i < rank; i++) {
+        entry += strcspn(entry, ",");
+        entry = *entry == ',' ? entry + 1 : list;
+    }
+    return strncmp(entry, "host", 4) == 0;
+}
+
+static void choose_device(struct team *team)
+{
+    const char *list = getenv("TEAM_DEVICES");
+
+    if (list == NULL)
+        return;
+    team->is_host = is_host_rank(list, team->rank);
+    (void)setenv("HETCCL_DEVICE", team->is_host ? "host" : "cuda", 1);
+}
+
 static void join(struct team *team)
 {
     hetcclCommInfo_t info = {.size = sizeof(info)};
 
+    choose_device(team);
     team->cuda = cuda_memory_open(team->rank);
     cuda_memory_use_default_stream(team->cuda);
     if (team->rank == 0)
@@ -114,20 +169,26 @@ static unsigned run_rank(struct team *team, unsigned (*work)(struct team *team, 
 
     join(team);
     n_wrong = work(team, argument);
+    if (team->comm == NULL)
+        return n_wrong;
     cuda_memory_wait(team->cuda);
     team_check(team, ncclCommDestroy(team->comm), "ncclCommDestroy");
     return n_wrong;
 }
 
 /* Ended ranks until none is left; the first bad one, or the alarm, ends the rest. */
-static int wait_for_all(const pid_t *pids, int n_ranks)
+static int wait_for_all(const struct team_board *board, const pid_t *pids, int n_ranks)
 {
     int exit_status = 0;
     int status;
     pid_t pid;
 
     while ((pid = wait(&status)) > 0) {
+        int n_doomed = atomic_load(&board->n_doomed);
+
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            continue;
+        if (n_doomed > 0 && pid == pids[n_doomed - 1])
             continue;
         for (int rank = 0; rank < n_ranks && exit_status == 0; rank++) {
             if (pids[rank] == pid && WIFSIGNALED(status))
@@ -161,5 +222,5 @@ int team_run(int n_ranks, unsigned limit_s, unsigned (*work)(struct team *team, 
             exit(run_rank(&team, work, argument) == 0 ? 0 : 1);
         }
     }
-    return wait_for_all(pids, n_ranks);
+    return wait_for_all(team.board, pids, n_ranks);
 }

@@ -24,6 +24,7 @@ struct team {
     int rank, n_ranks;
     struct cuda_memory *cuda; /* its stream is the default one, that of a NULL stream in NCCL calls */
     ncclComm_t comm;
+    bool is_host; /* TEAM_DEVICES, a list of cuda and host, says so: computes on the CPU */
 };
 
 /*
@@ -32,6 +33,16 @@ struct team {
  */
 int team_run(int n_ranks, unsigned limit_s, unsigned (*work)(struct team *team, void *argument),
              void *argument);
+
+/* Ends this rank at once and without a word, as a crash does; the others go on. Once a team. */
+void team_die(struct team *team) __attribute__((noreturn));
+
+/* Without a communicator from now on: aborts it. */
+void team_abort(struct team *team);
+
+/* Memory of the rank's device; of the GPU, or of the CPU. The GPU reaches both. */
+void *team_alloc(struct team *team, size_t bytes);
+void team_free(struct team *team, void *memory);
 
 void team_barrier(struct team *team);
 double team_max(struct team *team, double value); /* over all ranks, on all ranks */

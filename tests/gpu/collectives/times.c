@@ -138,8 +138,8 @@ static unsigned run_all(struct team *team, void *argument)
 
     bench.trial.reference = (struct hetccl_reference){.type = ncclFloat, .n_ranks = (uint32_t)team->n_ranks};
     bench.ceiling = team_sum(team, measure_copies(team)) / 2 / 1e3;
-    bench.send = cuda_memory_alloc(team->cuda, max_bytes);
-    bench.recv = cuda_memory_alloc(team->cuda, max_bytes);
+    bench.send = team_alloc(team, max_bytes);
+    bench.recv = team_alloc(team, max_bytes);
     if (team->rank == 0)
         printf("# ceiling %.1f GB/s\n| collective | bytes | call us | alone us | in a row us | algbw GB/s | "
                "share "
@@ -150,8 +150,8 @@ static unsigned run_all(struct team *team, void *argument)
             bench.trial.kind = kinds[kind];
             run_size(&bench, sizes[i]);
         }
-    cuda_memory_free(team->cuda, bench.send);
-    cuda_memory_free(team->cuda, bench.recv);
+    team_free(team, bench.send);
+    team_free(team, bench.recv);
     return 0;
 }
 

@@ -150,7 +150,7 @@ static unsigned run_all(struct team *team, void *argument)
 
     bench.max_bytes = (size_t)MAX_COUNT * 8 + 2 * HETCCL_TRIAL_GUARD_BYTES;
     for (int i = 0; i < 2; i++) {
-        bench.device[i] = cuda_memory_alloc(team->cuda, bench.max_bytes);
+        bench.device[i] = team_alloc(team, bench.max_bytes);
         bench.host[i] = malloc(bench.max_bytes);
         if (bench.host[i] == NULL)
             abort();
@@ -170,7 +170,7 @@ static unsigned run_all(struct team *team, void *argument)
         printf("%u passed, %u failed\n", bench.n_calls * (unsigned)team->n_ranks - bench.n_wrong,
                bench.n_wrong);
     for (int i = 0; i < 2; i++) {
-        cuda_memory_free(team->cuda, bench.device[i]);
+        team_free(team, bench.device[i]);
         free(bench.host[i]);
     }
     return bench.n_wrong;
