@@ -346,10 +346,10 @@ HETCCL_KERNEL_INLINE void work(const struct state *s, const struct hetccl_reduce
     struct hetccl_copy_args copy = {
         .dst = piece->dst, .src = piece->srcs[0], .bytes = piece->count * s->element_bytes};
 
-    if (piece->n_srcs == 1 && !piece->is_scaled)
-        move(&copy, team_of_block());
-    else
+    if (piece->n_srcs != 1 || piece->is_scaled)
         s->reduce(piece);
+    else if (copy.dst != copy.src) /* the call is in place: others may be reading it */
+        move(&copy, team_of_block());
 }
 
 HETCCL_KERNEL_INLINE const unsigned char *input_memory(const struct state *s,
