@@ -28,7 +28,8 @@ enum hetccl_check_mode {
     HETCCL_CHECK_LOOSE,
     /*
      * Each engine, send and receive lane does one step at a time in plan order, and channels hold nothing: a
-     * send ends when the step that takes the message does. No executor has less room than this.
+     * send ends when the step that takes the message does. No executor has less room than this. The times of
+     * steps are looked at too.
      */
     HETCCL_CHECK_STRICT,
 };
