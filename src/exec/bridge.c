@@ -11,7 +11,7 @@
 enum {
     BLOCKS_A_UNIT = 2, /* that surely run at once on one multiprocessor */
     LEAST_BLOCKS = 4,
-    STOP_WAIT_MS = 2000,
+    STOP_WAIT_MS = 1500,
     LEAST_BLOB_BYTES = 4096,
 };
 

@@ -168,7 +168,7 @@ static void abort_and_wait(struct movers_rank *r)
     MOVERS_CHECK(r, ncclCommAbort(r->comm) == ncclSuccess);
     r->comm = NULL;
     MOVERS_CHECK(r, movers_now_s() - start_s < 2.0);
-    MOVERS_CHECK(r, movers_wait(r, 0.5));
+    MOVERS_CHECK(r, movers_wait(r, 2));
 }
 
 static void scenario_abort(struct movers_rank *r)
@@ -205,12 +205,38 @@ static void scenario_killed(struct movers_rank *r)
     abort_and_wait(r);
 }
 
+/* Unlike calls end in words on all ranks, long before any deadline. */
+static void scenario_mismatch(struct movers_rank *r)
+{
+    float *data = movers_memory(r, r->count * sizeof(float));
+    double until_s = movers_now_s() + 8;
+    ncclResult_t result = ncclSuccess;
+
+    if (r->rank == 0)
+        MOVERS_CHECK(r, ncclAllReduce(data, data, r->count, ncclFloat, ncclSum, r->comm, r->stream) ==
+                            ncclSuccess);
+    else
+        MOVERS_CHECK(r, ncclAllReduce(data, data, r->count, ncclFloat, ncclMax, r->comm, r->stream) ==
+                            ncclSuccess);
+    while (ncclCommGetAsyncError(r->comm, &result) == ncclSuccess && result == ncclSuccess &&
+           movers_now_s() < until_s)
+        sleep_ms(1);
+    MOVERS_CHECK(r, result == ncclInvalidUsage || result == ncclRemoteError);
+    MOVERS_CHECK(r, strstr(ncclGetLastError(r->comm), "call") != NULL);
+    MOVERS_CHECK(r, movers_wait(r, 1));
+    abort_and_wait(r);
+}
+
 /* ---- the runner ---- */
 
 const struct movers_scenario movers_scenarios[] = {
-    {"values", movers_values, 0},   {"graph", scenario_graph, 0},
-    {"abort", scenario_abort, 0},   {"abort-graph", scenario_abort_graph, 0},
-    {"killed", scenario_killed, 1}, {NULL, NULL, 0},
+    {"values", movers_values, 0},
+    {"graph", scenario_graph, 0},
+    {"abort", scenario_abort, 0},
+    {"abort-graph", scenario_abort_graph, 0},
+    {"killed", scenario_killed, 1},
+    {"mismatch", scenario_mismatch, 0},
+    {NULL, NULL, 0},
 };
 
 static const struct movers_scenario *find(const char *name)
