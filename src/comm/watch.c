@@ -15,7 +15,6 @@ enum {
     STUCK_NS = HETCCL_NS_PER_S,
     CAUSE_NS = 500 * HETCCL_NS_PER_MS, /* how long the other side's view of a mismatch may take */
     DRAIN_NS = 20 * HETCCL_NS_PER_US,
-    RELEASE_NS = 5 * HETCCL_NS_PER_MS,
 };
 
 /* The launches that run now have run since then. */
@@ -106,7 +105,7 @@ static void *run(void *arg)
         (void)hetccl_comm_fail(comm, status, hetccl_last_error_thread());
     while (!atomic_load(&comm->is_watch_ending)) {
         end_calls(comm);
-        hetccl_sleep_ns(RELEASE_NS);
+        hetccl_sleep_ns(TICK_NS);
     }
     return NULL;
 }

@@ -11,7 +11,7 @@
 enum {
     UNITS_A_BLOCK = 2, /* see max_blocks() */
     LEAST_BLOCKS = 4,
-    STOP_WAIT_MS = 2000,
+    STOP_WAIT_MS = 1500,
     LEAST_BLOB_BYTES = 4096,
 };
 

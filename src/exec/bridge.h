@@ -67,7 +67,7 @@ HETCCL_NODISCARD enum hetccl_status hetccl_bridge_create(struct hetccl_device *d
                                                          const struct hetccl_bridge_options *options,
                                                          struct hetccl_bridge **out);
 
-/* Stops what still runs and waits for it, at most 2 s: then memory that a launch may read is left alone.
+/* Stops what still runs and waits for it, at most 1.5 s: then memory that a launch may read is left alone.
  * Takes NULL. True when everything was given back. */
 bool hetccl_bridge_destroy(struct hetccl_bridge *bridge);
 

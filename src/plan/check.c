@@ -289,6 +289,8 @@ enum hetccl_status hetccl_plan_check(const struct hetccl_topo *topo,
     status = make_memory(&c);
     if (status == HETCCL_OK)
         status = hetccl_check_run(&c);
+    if (status == HETCCL_OK && mode == HETCCL_CHECK_STRICT)
+        status = hetccl_check_times(&c);
     for (uint32_t rank = 0; rank < topo->n_ranks && status == HETCCL_OK; rank++)
         status = compare_memory(&c, rank);
     hetccl_check_run_fini(&c);

@@ -388,8 +388,6 @@ enum hetccl_status hetccl_check_run(struct hetccl_check *c)
     if (status == HETCCL_OK)
         status = match_messages(c);
     if (status == HETCCL_OK)
-        status = hetccl_check_times(c);
-    if (status == HETCCL_OK)
         status = link_steps(c);
     if (status != HETCCL_OK)
         return status;

@@ -74,7 +74,7 @@ HETCCL_NODISCARD enum hetccl_status hetccl_check_do_island(struct hetccl_check *
                                                            const struct hetccl_run_step *const *members,
                                                            uint32_t n_members);
 
-/* The times of steps, once messages have been matched. */
+/* The times of steps, after a run. */
 HETCCL_NODISCARD enum hetccl_status hetccl_check_times(const struct hetccl_check *c);
 
 /* Runs all steps. */

@@ -138,8 +138,21 @@ static bool is_ready(const struct run *run, size_t node)
     return !run->is_done[node];
 }
 
-/* All in one queue. The first launch takes the last node that may come, the next one the first of the lowest
- * lane, and so on. */
+/* The first or the last node that is ready. */
+static size_t next_node(const struct run *run, bool is_last_first)
+{
+    size_t n_nodes = run->nodes->n_nodes;
+
+    for (size_t k = 0; k < n_nodes; k++) {
+        size_t node = is_last_first ? n_nodes - 1 - k : k;
+
+        if (is_ready(run, node))
+            return node;
+    }
+    abort();
+}
+
+/* All in one queue: launches take turns at two of the orders that the graph's edges allow. */
 static void run_in_one_queue(struct CUctx_st *context, const struct fake_nodes *nodes)
 {
     static atomic_uint n_launches;
@@ -147,13 +160,8 @@ static void run_in_one_queue(struct CUctx_st *context, const struct fake_nodes *
     bool is_last_first = atomic_fetch_add(&n_launches, 1) % 2 == 0;
 
     for (size_t n_done = 0; n_done < nodes->n_nodes; n_done++) {
-        size_t next = SIZE_MAX;
+        size_t next = next_node(&run, is_last_first);
 
-        for (size_t i = 0; i < nodes->n_nodes; i++) {
-            if (is_ready(&run, i) &&
-                (next == SIZE_MAX || is_last_first || nodes->list[i].lane < nodes->list[next].lane))
-                next = i;
-        }
         fake_run_op(context, &nodes->list[next].op);
         run.is_done[next] = true;
     }

@@ -20,7 +20,7 @@
 #include "queues.h"
 #include "shape.h"
 
-enum { N_SHAPES = 300, N_GROUPS = 40, MAX_MESSAGES = 150 };
+enum { N_SHAPES = 150, N_GROUPS = 20, MAX_MESSAGES = 100 };
 
 static const struct {
     enum hetccl_copy_layout layout;
@@ -94,10 +94,10 @@ static void drop(uint32_t n_ranks)
 /* Half of the shapes are made longer, and some of them go in one chunk. */
 static void make_shape(struct shape *shape, uint64_t number)
 {
-    shape_make(shape, 1, number * 263);
+    shape_make(shape, 1, number * 521);
     if (shape->coll == HETCCL_ALLTOALLV || shape_pick(shape, 2) == 0)
         return;
-    shape->count = 100 + shape_pick(shape, 900);
+    shape->count = 100 + shape_pick(shape, 400);
     shape->chunk_bytes = shape->elem_bytes * (8 + shape_pick(shape, 2000));
     if (shape->coll == HETCCL_ALLREDUCE) {
         shape->count *= 512 / shape->elem_bytes;

@@ -262,6 +262,23 @@ static void circle_of_local_steps_is_caught(void **state)
     bench_close(&b);
 }
 
+static void wrong_times_are_caught(void **state)
+{
+    struct hetccl_step *step;
+    struct bench b;
+
+    open_plans(&b, HETCCL_ALLREDUCE, false);
+    step = find_step(b.plans[0], HETCCL_STEP_SEND, 0);
+    step->time.round++;
+    expect_text(&b, "at time");
+    step->time.round--;
+    step = &b.plans[0]->steps[b.plans[0]->n_steps - 1];
+    assert_true(step->n_deps > 0);
+    step->time.round = 0;
+    expect_text(&b, "waits for step");
+    bench_close(&b);
+}
+
 static void disagreement_is_caught(void **state)
 {
     struct bench b;
@@ -284,6 +301,7 @@ int main(void)
         cmocka_unit_test(mutual_sends_need_no_order),
         cmocka_unit_test(disagreement_is_caught),
         cmocka_unit_test(circle_of_local_steps_is_caught),
+        cmocka_unit_test(wrong_times_are_caught),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
