@@ -93,7 +93,8 @@ void hetccl_config_print(const struct hetccl_config *config, FILE *stream);
  */
 uint64_t hetccl_config_wire_hash(const struct hetccl_config *config);
 
-/* NCCL_COMM_ID is set: the vendor's library would listen at that address too, and one of us two would fail. */
+/* NCCL_COMM_ID is set: the vendor's library would listen at that address too, and one of us two would fail.
+ */
 bool hetccl_config_has_vendor_root(void);
 
 /* LD_LIBRARY_PATH, or "": one of the places where a vendor's library is looked for. */
