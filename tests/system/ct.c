@@ -29,6 +29,8 @@ static const struct option_entry entries[] = {
     {"--redop", OPTION_TEXT, offsetof(struct ct_options, redop)},
     {"--count", OPTION_TEXT, offsetof(struct ct_options, counts)},
     {"--variant", OPTION_TEXT, offsetof(struct ct_options, variant)},
+    {"--device", OPTION_TEXT, offsetof(struct ct_options, device)},
+    {"--stream", OPTION_TEXT, offsetof(struct ct_options, stream)},
     {"--root", OPTION_LONG, offsetof(struct ct_options, root)},
     {"--seed", OPTION_LONG, offsetof(struct ct_options, seed)},
     {"--iters", OPTION_LONG, offsetof(struct ct_options, iters)},
@@ -92,6 +94,13 @@ void ct_sleep_ms(long ms)
 
     while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
         continue;
+}
+
+void ct_sleep_us(long us)
+{
+    struct timespec wait = {.tv_nsec = us * 1000};
+
+    (void)nanosleep(&wait, NULL);
 }
 
 void ct_crc(struct ct *ct, const void *data, size_t bytes)
@@ -261,8 +270,10 @@ static const struct ct_scenario *find_scenario(const char *name)
 static int run(struct ct *ct)
 {
     const struct ct_scenario *scenario = find_scenario(ct->options.op);
-    int code = ct_find_id(ct);
+    int code = ct_device_open(ct);
 
+    if (code == CT_OK)
+        code = ct_find_id(ct);
     if (code == CT_OK && !scenario->makes_comm)
         code = ct_join(ct);
     return code == CT_OK ? scenario->run(ct) : code;
@@ -284,9 +295,12 @@ static int leave(struct ct *ct, int code)
 {
     ncclResult_t result;
 
+    /* What runs for a failed communicator ends by itself. */
+    if (!ct_becomes_idle(ct, ct->stream, 10))
+        code = ct_fail(ct, CT_WRONG, "the stream doesn't become idle");
     if (ct->comm == NULL)
         return code;
-    if (code != CT_OK) {
+    if (code != CT_OK && strcmp(ct->options.variant, "destroy") != 0) {
         (void)ncclCommAbort(ct->comm);
         return code;
     }
@@ -301,6 +315,8 @@ int main(int argc, char **argv)
                                 .redop = "sum",
                                 .counts = "1000",
                                 .variant = "",
+                                .device = "host",
+                                .stream = "own",
                                 .iters = 1,
                                 .seed = 1}};
     double start = ct_now_s();
