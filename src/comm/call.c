@@ -250,6 +250,14 @@ static void remember_call(struct hetccl_comm *comm, const struct hetccl_call *ca
     pthread_mutex_lock(&comm->calls_lock);
     comm->sequence++;
     comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS] = make_tag(comm, call);
+    comm->recent_launches[comm->sequence % HETCCL_RECENT_TAGS] = 0;
+    pthread_mutex_unlock(&comm->calls_lock);
+}
+
+static void remember_launch(struct hetccl_comm *comm)
+{
+    pthread_mutex_lock(&comm->calls_lock);
+    comm->recent_launches[comm->sequence % HETCCL_RECENT_TAGS] = comm->bridge->number;
     pthread_mutex_unlock(&comm->calls_lock);
 }
 
@@ -265,6 +273,8 @@ enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm, const struc
     active->call = *call;
     if (comm->bridge != NULL)
         status = hetccl_bridge_enter(comm->bridge, (struct hetccl_stream){call->stream});
+    if (status == HETCCL_OK && comm->bridge != NULL)
+        remember_launch(comm);
     if (status == HETCCL_OK && needs_widening(call))
         status = widen(comm, &active->call);
     if (status == HETCCL_OK)

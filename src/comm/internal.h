@@ -10,10 +10,7 @@
  *   join.c       host trial, topology, agreement on it, engine
  *   split.c      split and shrink
  *   links.c      links made at first use
-<<<<<<< HEAD
-=======
  *   native.c     communicators that are the vendor library's own
->>>>>>> ccl
  *   rings.c      the same for asynchronous devices
  *   watch.c      a thread that watches what runs on one
  *   cache.c      plans and their workspaces
@@ -102,7 +99,7 @@ struct hetccl_session {
         grace_until_ns; /* a peer is gone: the time until which its reason may still arrive; 0: none is */
 };
 
-enum { HETCCL_RECENT_TAGS = 8 };
+enum { HETCCL_RECENT_TAGS = 64 };
 
 struct hetccl_comm {
     struct hetccl_comm_head head; /* first: what the API looks at */
@@ -145,7 +142,9 @@ struct hetccl_comm {
     pthread_mutex_t calls_lock;
     uint64_t sequence;                                      /* of collectives, from 1 */
     struct hetccl_call_tag recent_tags[HETCCL_RECENT_TAGS]; /* [sequence mod HETCCL_RECENT_TAGS] */
+    uint32_t recent_launches[HETCCL_RECENT_TAGS];           /* asynchronous device: their numbers */
     uint64_t stuck_note_sequence;                           /* the last call that the others were told of */
+    atomic_bool has_mail; /* a message has come since the watching thread read any */
     uint64_t n_children;
     struct hetccl_cached_plan cache[HETCCL_PLAN_CACHE_ENTRIES];
     uint64_t cache_clock;
@@ -212,9 +211,15 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_barrier(struct hetccl_comm *comm
 /*
  * For a rank that has waited long in a call: has another one finalized without making it, or is another one
  * stuck in a different call of the same number? Then HETCCL_ERR_USAGE, naming both. Tells the others of this
- * rank's own call, once, when is_stuck.
+ * rank's own call, once, when is_stuck; on an asynchronous device that is the first one that isn't done.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_look_for_others(struct hetccl_comm *comm, bool is_stuck);
+
+/* The part of it for a rank that isn't stuck: what others that are have told. */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_read_notes(struct hetccl_comm *comm);
+
+/* The next look tells the others again. */
+void hetccl_comm_repeat_note(struct hetccl_comm *comm);
 
 /* Kinds of mesh messages; link offers and answers have one a channel. */
 enum {

@@ -77,7 +77,7 @@ def case_A24_cuda(bench):
 def case_A16_cuda(bench):
     """Ranks disagree on count, type, operation, root, or collective."""
     for split in ("1,1,1", "2", ""):
-        for variant in ("count", "one", "type", "op", "root", "kind", "extra"):
+        for variant in ("count", "one", "type", "op", "root", "kind", "ahead", "extra"):
             name = f"split {split!r}, {variant}"
             results = bench.job(4, "mismatch", env=gpu(bench, split), device="cuda", variant=variant, expect=None, timeout=20)
             if variant == "extra":
@@ -91,6 +91,7 @@ def case_A14_cuda(bench):
     for split in ("1,1,1", "2", ""):
         for op in ("allreduce", "sendrecv"):
             ranks = bench.start_job(4, op, env=gpu(bench, split), device="cuda", iters=1000000, count=3000, variant="destroy")
+            bench.wait_for_mark(ranks, "busy")
             check_death(bench, ranks)
 
 
@@ -98,7 +99,8 @@ def case_A15_cuda(bench):
     """Abort does not wait for others, nor for kernels that spin."""
     for split in ("1", ""):
         for variant in ("once", "twice"):
-            ranks = bench.start_job(2, "abort", env=gpu(bench, split), device="cuda", variant=variant, limit=1000)
+            ranks = bench.start_job(2, "abort", env=gpu(bench, split), device="cuda", variant=variant, limit=0)
+            bench.wait_for_mark(ranks, "busy")
             check_abort(bench, ranks)
 
 

@@ -77,6 +77,7 @@ def case_A15(bench):
 def check_abort(bench, ranks):
     """Stops rank 1, so that rank 0's abort ends calls that nothing else can end."""
     ranks[1].signal(signal.SIGSTOP)
+    ranks[0].mark("go")
     (result,) = bench.wait(ranks[:1], 15)
     ranks[1].signal(signal.SIGKILL)
     ranks[1].signal(signal.SIGCONT)
@@ -108,7 +109,7 @@ def check_disagreement(bench, name, variant, results):
         check(result.number("call_s") <= bench.seconds(10), f"{name}: seen after {result.notes['call_s']} s")
         check("rank" in result.error, f"{name}: no rank named: {result}")
         for word in {"count": ("256000", "512000"), "type": ("float32", "bfloat16"), "op": ("sum", "max"),
-                     "kind": ("allreduce", "broadcast"), "root": ("root",), "one": ()}[variant]:
+                     "kind": ("allreduce", "broadcast"), "ahead": ("allreduce", "broadcast"), "root": ("root",), "one": ()}[variant]:
             check(word in result.error, f"{name}: no {word} in {result.error!r}")
 
 

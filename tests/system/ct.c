@@ -258,6 +258,28 @@ int ct_join(struct ct *ct)
     return CT_OK;
 }
 
+static const char *mark_path(const struct ct *ct, const char *name, int rank, char *out, size_t bytes)
+{
+    (void)snprintf(out, bytes, "%s.%s.%d", ct->options.idfile, name, rank);
+    return out;
+}
+
+void ct_mark(const struct ct *ct, const char *name)
+{
+    char path[512];
+    FILE *file = fopen(mark_path(ct, name, ct->options.rank, path, sizeof(path)), "wbe");
+
+    if (file != NULL)
+        (void)fclose(file);
+}
+
+bool ct_is_marked(const struct ct *ct, const char *name, int rank)
+{
+    char path[512];
+
+    return access(mark_path(ct, name, rank, path, sizeof(path)), F_OK) == 0;
+}
+
 static const struct ct_scenario *find_scenario(const char *name)
 {
     const struct ct_scenario *scenario = ct_scenarios;

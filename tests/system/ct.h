@@ -73,6 +73,10 @@ void ct_note(struct ct *ct, const char *format, ...) __attribute__((format(print
 int ct_find_id(struct ct *ct);
 /* Joins ct->comm and notes how long it took. */
 int ct_join(struct ct *ct);
+/* Tells the runner how far this rank is: an empty file beside options.idfile, "<idfile>.<name>.<rank>". */
+void ct_mark(const struct ct *ct, const char *name);
+/* Whether a rank has told so. */
+bool ct_is_marked(const struct ct *ct, const char *name, int rank);
 /* Adds to the checksum of all outputs. */
 void ct_crc(struct ct *ct, const void *data, size_t bytes);
 double ct_now_s(void);

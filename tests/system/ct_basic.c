@@ -195,13 +195,16 @@ int ct_scenario_collectives(struct ct *ct)
 
     if (!is_all && only < 0)
         return ct_fail(ct, CT_SETUP, "unknown scenario %s", ct->options.op);
-    for (long i = 0; i < ct->options.iters; i++)
+    for (long i = 0; i < ct->options.iters; i++) {
         for (int kind = 0; kind < HETCCL_TRIAL_KINDS; kind++) {
             int code = is_all || kind == only ? run_types(ct, (enum hetccl_trial_kind)kind, i) : CT_OK;
 
             if (code != CT_OK)
                 return code;
         }
+        if (i == 0)
+            ct_mark(ct, "busy");
+    }
     return CT_OK;
 }
 

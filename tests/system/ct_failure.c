@@ -9,6 +9,7 @@
 /* A15 abort from another thread, A16 ranks that disagree. */
 
 struct aborter {
+    const struct ct *ct;
     ncclComm_t comm;
     long after_ms;
     double took_s;
@@ -21,6 +22,8 @@ static void *abort_later(void *argument)
     double start;
 
     ct_sleep_ms(aborter->after_ms);
+    while (aborter->after_ms == 0 && !ct_is_marked(aborter->ct, "go", aborter->ct->options.rank))
+        ct_sleep_ms(1);
     start = ct_now_s();
     aborter->result = ncclCommAbort(aborter->comm);
     aborter->took_s = ct_now_s() - start;
@@ -31,9 +34,10 @@ static void *abort_later(void *argument)
  * That one's failure is told by the call, or by the call after it. */
 static ncclResult_t call_until_failure(struct ct *ct, ncclComm_t comm)
 {
-    enum { COUNT = 1 << 18 };
+    enum { COUNT = 1 << 16 };
     struct ct_memory data;
     ncclResult_t result = ncclSystemError;
+    bool is_first = true;
 
     if (ct_memory_open(ct, COUNT * sizeof(float), &data) == CT_OK)
         result = ncclSuccess;
@@ -41,14 +45,17 @@ static ncclResult_t call_until_failure(struct ct *ct, ncclComm_t comm)
         result = ncclAllReduce(data.device, data.device, COUNT, ncclFloat32, ncclMax, comm, ct->stream);
         if (!ct_becomes_idle(ct, ct->stream, 30))
             return ncclInternalError;
+        if (is_first)
+            ct_mark(ct, "busy");
+        is_first = false;
     }
     ct_memory_close(ct, &data);
     return result;
 }
 
 /*
- * The runner stops a peer; after --limit ms a second thread (--variant twice: two of them) aborts.
- * The call must end, and no thread of the library may be left.
+ * The runner stops a peer; after --limit ms, or with 0 when the runner marks "go", a second thread (--variant
+ * twice: two of them) aborts. The call must end, and no thread of the library may be left.
  */
 int ct_scenario_abort(struct ct *ct)
 {
@@ -60,7 +67,7 @@ int ct_scenario_abort(struct ct *ct)
     double worst = 0;
 
     for (int i = 0; i < n; i++) {
-        aborters[i] = (struct aborter){.comm = ct->comm, .after_ms = ct->options.limit};
+        aborters[i] = (struct aborter){.ct = ct, .comm = ct->comm, .after_ms = ct->options.limit};
         if (pthread_create(&threads[i], NULL, abort_later, &aborters[i]) != 0)
             return ct_fail(ct, CT_SETUP, "no thread");
     }
@@ -140,12 +147,13 @@ static ncclResult_t differ(const struct ct *ct, const char *variant, void *data,
         return ncclAllReduce(data, data, count, ncclFloat32, is_odd ? ncclMax : ncclSum, comm, stream);
     if (strcmp(variant, "root") == 0)
         return ncclBroadcast(data, data, count, ncclFloat32, is_odd ? 1 : 0, comm, stream);
-    if (strcmp(variant, "kind") == 0 && is_odd)
+    if ((strcmp(variant, "kind") == 0 || strcmp(variant, "ahead") == 0) && is_odd)
         return ncclBroadcast(data, data, count, ncclFloat32, 0, comm, stream);
     return ncclAllReduce(data, data, count, ncclFloat32, ncclSum, comm, stream);
 }
 
-/* Rank 0 differs. The runner expects ncclInvalidUsage from everybody; `extra` is one call more by rank 0. */
+/* Rank 0 differs. The runner expects ncclInvalidUsage from everybody; `extra` is one call more by rank 0,
+ * `ahead` is `kind` with others behind it. */
 int ct_scenario_mismatch(struct ct *ct)
 {
     const char *variant = ct->options.variant;
@@ -166,6 +174,8 @@ int ct_scenario_mismatch(struct ct *ct)
         result = differ(ct, variant, data, is_odd);
     if (result == ncclSuccess && is_odd && strcmp(variant, "extra") == 0)
         result = differ(ct, variant, data, is_odd);
+    for (int i = 0; result == ncclSuccess && strcmp(variant, "ahead") == 0 && i < 3; i++)
+        result = ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, ct->comm, ct->stream);
     if (result == ncclSuccess)
         result = ct_settle_on(ct, ct->comm, ct->stream);
     /* A root may be through before the others' messages tell; the end of the communicator has to say it then.
