@@ -95,6 +95,7 @@ struct hetccl_session {
     struct hetccl_plan *p2p_plan;
     struct hetccl_run *p2p_run;
     bool has_entered_p2p; /* asynchronous device: its streams are joined */
+    bool is_refused;      /* nothing of the call was done: no failure of the communicator */
     uint64_t
         grace_until_ns; /* a peer is gone: the time until which its reason may still arrive; 0: none is */
 };
@@ -259,6 +260,10 @@ void hetccl_comm_count_run(struct hetccl_comm *comm, const struct hetccl_run *ru
 
 /* session.c: more ranks on this machine than processors they may use: waiting ranks give theirs away. */
 bool hetccl_comm_is_crowded(const struct hetccl_comm *comm);
+
+/* session.c: hetccl_bridge_enter(), for a call of the running session. */
+HETCCL_NODISCARD enum hetccl_status hetccl_session_enter(struct hetccl_comm *comm,
+                                                         struct hetccl_stream stream);
 
 /* cache.c */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_plan(struct hetccl_comm *comm,

@@ -117,3 +117,13 @@ def case_A27_cuda(bench):
     for vendors in ("nvidia,amd,nvidia,amd,amd", "amd,nvidia,nvidia", "nvidia"):
         size = len(vendors.split(","))
         bench.job(size, "all", count="1,7,3001", root=-1, env=gpu(bench, HETCCL_VENDOR=vendors), device="cuda")
+
+
+def case_A34(bench):
+    """Captured calls, replayed."""
+    jobs(bench, "graph", sizes=(1, 2, 3))
+
+
+def case_cuda_streams(bench):
+    """Order on streams, several communicators, and nothing that waits on the host."""
+    jobs(bench, "streams", sizes=(2, 3))

@@ -50,6 +50,7 @@ const struct ct_scenario ct_scenarios[] = {
     {"latency", ct_scenario_latency, false},   {"fork", ct_scenario_fork, false},
     {"abort", ct_scenario_abort, false},       {"abort-init", ct_scenario_abort_init, true},
     {"leave", ct_scenario_leave, false},       {"mismatch", ct_scenario_mismatch, false},
+    {"graph", ct_scenario_graph, false},       {"streams", ct_scenario_streams, false},
     {NULL, ct_scenario_collectives, false},
 };
 
