@@ -127,3 +127,8 @@ def case_A34(bench):
 def case_cuda_streams(bench):
     """Order on streams, several communicators, and nothing that waits on the host."""
     jobs(bench, "streams", sizes=(2, 3))
+
+
+def case_cuda_quiet(bench):
+    """A repeated call launches, and allocates, registers, creates and copies nothing."""
+    jobs(bench, "quiet", sizes=(1, 2, 3))

@@ -51,7 +51,7 @@ const struct ct_scenario ct_scenarios[] = {
     {"abort", ct_scenario_abort, false},       {"abort-init", ct_scenario_abort_init, true},
     {"leave", ct_scenario_leave, false},       {"mismatch", ct_scenario_mismatch, false},
     {"graph", ct_scenario_graph, false},       {"streams", ct_scenario_streams, false},
-    {NULL, ct_scenario_collectives, false},
+    {"quiet", ct_scenario_quiet, false},       {NULL, ct_scenario_collectives, false},
 };
 
 int ct_fail(struct ct *ct, int code, const char *format, ...)

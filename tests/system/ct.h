@@ -157,6 +157,7 @@ int ct_scenario_abort_init(struct ct *ct);
 int ct_scenario_leave(struct ct *ct);
 int ct_scenario_mismatch(struct ct *ct);
 int ct_scenario_graph(struct ct *ct);   /* ct_graph.c; this and those behind it on cuda only */
+int ct_scenario_quiet(struct ct *ct);   /* ct_quiet.c */
 int ct_scenario_streams(struct ct *ct); /* ct_streams.c */
 
 #endif
