@@ -61,6 +61,13 @@ static enum hetccl_status revoke(ncclComm_t handle, int flags)
     return status == HETCCL_OK ? hetccl_comm_revoke(comm) : status;
 }
 
+static enum hetccl_status state_of(struct hetccl_comm *comm)
+{
+    enum hetccl_status state = hetccl_comm_async_state(comm);
+
+    return state == HETCCL_OK && hetccl_comm_is_doubtful(comm) ? HETCCL_AGAIN : state;
+}
+
 static enum hetccl_status get_async_error(ncclComm_t handle, ncclResult_t *result_out)
 {
     struct hetccl_comm *comm = NULL;
@@ -69,7 +76,7 @@ static enum hetccl_status get_async_error(ncclComm_t handle, ncclResult_t *resul
     if (status == HETCCL_OK)
         status = hetccl_pointer_check(result_out, "ncclCommGetAsyncError", "asyncError");
     if (status == HETCCL_OK)
-        *result_out = hetccl_result_of(hetccl_comm_async_state(comm));
+        *result_out = hetccl_result_of(state_of(comm));
     return status;
 }
 

@@ -59,14 +59,29 @@ struct stuck_note {
     uint8_t tag[HETCCL_CALL_TAG_WIRE_BYTES];
 };
 
+/* Calls that were enqueued behind the one that is stuck, or saw another call's data, say nothing. */
+static uint64_t find_stuck(const struct hetccl_comm *comm)
+{
+    uint64_t first = comm->sequence >= HETCCL_RECENT_TAGS ? comm->sequence - HETCCL_RECENT_TAGS + 1 : 1;
+    uint32_t culprit = comm->bridge != NULL ? hetccl_bridge_mismatch_number(comm->bridge) : 0;
+
+    for (uint64_t sequence = first; comm->bridge != NULL && sequence < comm->sequence; sequence++) {
+        uint32_t number = comm->recent_launches[sequence % HETCCL_RECENT_TAGS];
+
+        if (culprit != 0 ? number == culprit : !hetccl_bridge_has_ended(comm->bridge, number))
+            return sequence;
+    }
+    return comm->sequence;
+}
+
 static void leave_stuck_notes(struct hetccl_comm *comm)
 {
-    struct stuck_note note = {.sequence = comm->sequence};
+    struct stuck_note note = {.sequence = find_stuck(comm)};
 
-    if (comm->stuck_note_sequence == comm->sequence)
+    if (note.sequence == 0 || comm->stuck_note_sequence == note.sequence)
         return;
-    comm->stuck_note_sequence = comm->sequence;
-    hetccl_call_tag_encode(&comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS], note.tag);
+    comm->stuck_note_sequence = note.sequence;
+    hetccl_call_tag_encode(&comm->recent_tags[note.sequence % HETCCL_RECENT_TAGS], note.tag);
     for (uint32_t rank = 0; rank < comm->n_ranks; rank++)
         if (rank != comm->rank &&
             hetccl_mesh_send(comm->mesh, rank, HETCCL_MESSAGE_STUCK, &note, sizeof(note)) != HETCCL_OK)
@@ -149,4 +164,23 @@ enum hetccl_status hetccl_comm_look_for_others(struct hetccl_comm *comm, bool is
     status = look(comm, is_stuck);
     pthread_mutex_unlock(&comm->calls_lock);
     return status;
+}
+
+enum hetccl_status hetccl_comm_read_notes(struct hetccl_comm *comm)
+{
+    enum hetccl_status status = HETCCL_OK;
+
+    pthread_mutex_lock(&comm->calls_lock);
+    for (uint32_t rank = 0; rank < comm->n_ranks && status == HETCCL_OK; rank++)
+        if (rank != comm->rank)
+            status = check_stuck(comm, rank);
+    pthread_mutex_unlock(&comm->calls_lock);
+    return status;
+}
+
+void hetccl_comm_repeat_note(struct hetccl_comm *comm)
+{
+    pthread_mutex_lock(&comm->calls_lock);
+    comm->stuck_note_sequence = 0;
+    pthread_mutex_unlock(&comm->calls_lock);
 }

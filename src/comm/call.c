@@ -245,11 +245,19 @@ static enum hetccl_status start_plan(struct hetccl_comm *comm)
     return HETCCL_OK;
 }
 
+static bool has_elements(const struct hetccl_call *call)
+{
+    return call->count > 0 || call->coll == HETCCL_ALLTOALLV;
+}
+
 static void remember_call(struct hetccl_comm *comm, const struct hetccl_call *call)
 {
+    uint32_t number = comm->bridge != NULL && has_elements(call) ? comm->bridge->number : 0;
+
     pthread_mutex_lock(&comm->calls_lock);
     comm->sequence++;
     comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS] = make_tag(comm, call);
+    comm->recent_launches[comm->sequence % HETCCL_RECENT_TAGS] = number;
     pthread_mutex_unlock(&comm->calls_lock);
 }
 
@@ -258,14 +266,16 @@ enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm, const struc
     struct hetccl_collective *active = &comm->session.active;
     enum hetccl_status status = HETCCL_OK;
 
-    remember_call(comm, call);
     active->original = NULL;
-    if (call->count == 0 && call->coll != HETCCL_ALLTOALLV)
+    if (comm->bridge != NULL && has_elements(call))
+        status = hetccl_session_enter(comm, (struct hetccl_stream){call->stream});
+    if (status != HETCCL_OK)
+        return status;
+    remember_call(comm, call);
+    if (!has_elements(call))
         return HETCCL_OK;
     active->call = *call;
-    if (comm->bridge != NULL)
-        status = hetccl_bridge_enter(comm->bridge, (struct hetccl_stream){call->stream});
-    if (status == HETCCL_OK && needs_widening(call))
+    if (needs_widening(call))
         status = widen(comm, &active->call);
     if (status == HETCCL_OK)
         status = start_plan(comm);

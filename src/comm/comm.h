@@ -101,6 +101,13 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_revoke(struct hetccl_comm *comm)
  */
 enum hetccl_status hetccl_comm_async_state(struct hetccl_comm *comm);
 
+/*
+ * Asynchronous device: what was enqueued ended without a result, and why is being found out: the sticky
+ * failure follows within seconds. Until then the state is still HETCCL_OK, but nobody may take results for
+ * good. Any thread; never blocks.
+ */
+bool hetccl_comm_is_doubtful(const struct hetccl_comm *comm);
+
 /* For the api layer's non-blocking jobs: while busy, async_state answers HETCCL_AGAIN. The result of the job
  * is kept when it is an error. */
 void hetccl_comm_job_begin(struct hetccl_comm *comm);

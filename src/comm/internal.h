@@ -10,10 +10,7 @@
  *   join.c       host trial, topology, agreement on it, engine
  *   split.c      split and shrink
  *   links.c      links made at first use
-<<<<<<< HEAD
-=======
  *   native.c     communicators that are the vendor library's own
->>>>>>> ccl
  *   rings.c      the same for asynchronous devices
  *   mixed.c      links from synchronous devices to asynchronous ones
  *   progress.c   a thread that forwards rings over links
@@ -103,11 +100,12 @@ struct hetccl_session {
     struct hetccl_plan *p2p_plan;
     struct hetccl_run *p2p_run;
     bool has_entered_p2p; /* asynchronous device: its streams are joined */
+    bool is_refused;      /* nothing of the call was done: no failure of the communicator */
     uint64_t
         grace_until_ns; /* a peer is gone: the time until which its reason may still arrive; 0: none is */
 };
 
-enum { HETCCL_RECENT_TAGS = 8 };
+enum { HETCCL_RECENT_TAGS = 64 };
 
 /* The thread that forwards rings (progress.c). */
 struct hetccl_progress {
@@ -160,8 +158,10 @@ struct hetccl_comm {
     pthread_mutex_t calls_lock;
     uint64_t sequence;                                      /* of collectives, from 1 */
     struct hetccl_call_tag recent_tags[HETCCL_RECENT_TAGS]; /* [sequence mod HETCCL_RECENT_TAGS] */
+    uint32_t recent_launches[HETCCL_RECENT_TAGS];           /* asynchronous device: their numbers */
     uint64_t stuck_note_sequence;                           /* the last call that the others were told of */
     uint64_t n_p2p_groups;                                  /* of sends and receives, on this rank */
+    atomic_bool has_mail; /* a message has come since the watching thread read any */
     uint64_t n_children;
     struct hetccl_cached_plan cache[HETCCL_PLAN_CACHE_ENTRIES];
     uint64_t cache_clock;
@@ -228,9 +228,15 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_barrier(struct hetccl_comm *comm
 /*
  * For a rank that has waited long in a call: has another one finalized without making it, or is another one
  * stuck in a different call of the same number? Then HETCCL_ERR_USAGE, naming both. Tells the others of this
- * rank's own call, once, when is_stuck.
+ * rank's own call, once, when is_stuck; on an asynchronous device that is the first one that isn't done.
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_look_for_others(struct hetccl_comm *comm, bool is_stuck);
+
+/* The part of it for a rank that isn't stuck: what others that are have told. */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_read_notes(struct hetccl_comm *comm);
+
+/* The next look tells the others again. */
+void hetccl_comm_repeat_note(struct hetccl_comm *comm);
 
 /* Kinds of mesh messages; link offers and answers have one a channel. */
 enum {
@@ -291,6 +297,10 @@ void hetccl_comm_count_run(struct hetccl_comm *comm, const struct hetccl_run *ru
 
 /* session.c: more ranks on this machine than processors they may use: waiting ranks give theirs away. */
 bool hetccl_comm_is_crowded(const struct hetccl_comm *comm);
+
+/* session.c: hetccl_bridge_enter(), for a call of the running session. */
+HETCCL_NODISCARD enum hetccl_status hetccl_session_enter(struct hetccl_comm *comm,
+                                                         struct hetccl_stream stream);
 
 /* cache.c */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_plan(struct hetccl_comm *comm,

@@ -237,7 +237,10 @@ static void on_failed(void *context, enum hetccl_status status, uint32_t culprit
 
 static void on_arrived(void *context)
 {
-    hetccl_comm_ring(context);
+    struct hetccl_comm *comm = context;
+
+    atomic_store(&comm->has_mail, true);
+    hetccl_comm_ring(comm);
 }
 
 struct hetccl_mesh_events hetccl_comm_events(struct hetccl_comm *comm)
@@ -345,6 +348,9 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
         return hetccl_fail(HETCCL_ERR_ARG, "rank %u: the communicator was finalized before", comm->rank);
     comm->is_finalized = true;
     hetccl_comm_drain(comm);
+    status = hetccl_comm_check_usable(comm);
+    if (status != HETCCL_OK)
+        return status;
     return hetccl_comm_barrier(comm, 0);
 }
 

@@ -69,13 +69,22 @@ static struct hetccl_stream first_p2p_stream(const struct group *group, const st
     return (struct hetccl_stream){NULL};
 }
 
+/* A stream on which nothing can be enqueued is the caller's mistake, and has cost nothing yet. */
+enum hetccl_status hetccl_session_enter(struct hetccl_comm *comm, struct hetccl_stream stream)
+{
+    enum hetccl_status status = hetccl_bridge_enter(comm->bridge, stream);
+
+    comm->session.is_refused = status == HETCCL_ERR_USAGE;
+    return status;
+}
+
 /* The streams of the group's sends and receives become one, and part again: is_before tells which. */
 static enum hetccl_status join_p2p_streams(const struct group *group, struct hetccl_comm *comm,
                                            bool is_before)
 {
     struct hetccl_stream first = first_p2p_stream(group, comm), previous = first;
-    enum hetccl_status status = is_before ? hetccl_bridge_enter(comm->bridge, first)
-                                          : hetccl_bridge_leave(comm->bridge, first, false);
+    enum hetccl_status status =
+        is_before ? hetccl_session_enter(comm, first) : hetccl_bridge_leave(comm->bridge, first, false);
 
     for (size_t i = 0; i < group->n_items && status == HETCCL_OK; i++) {
         struct hetccl_stream stream = {group->items[i].call.stream};
@@ -269,7 +278,7 @@ static void end_comm(struct group *group, struct hetccl_comm **link, enum hetccl
     drop_p2p(&comm->session);
     if (status == HETCCL_OK)
         return;
-    if (!atomic_load(&comm->is_revoked) || status != HETCCL_ERR_ABORTED)
+    if (!comm->session.is_refused && (!atomic_load(&comm->is_revoked) || status != HETCCL_ERR_ABORTED))
         status = hetccl_comm_fail(comm, status, hetccl_last_error_thread());
     if (group->first_error == HETCCL_OK) {
         group->first_error = status;

@@ -13,7 +13,7 @@
 enum {
     TICK_NS = 50 * HETCCL_NS_PER_MS,
     STUCK_NS = HETCCL_NS_PER_S,
-    CAUSE_NS = 500 * HETCCL_NS_PER_MS, /* how long the other side's view of a mismatch may take */
+    CAUSE_NS = 2 * HETCCL_NS_PER_S, /* how long the other side's view of a mismatch may take */
     DRAIN_NS = 20 * HETCCL_NS_PER_US,
 };
 
@@ -28,7 +28,10 @@ static enum hetccl_status explain_mismatch(struct hetccl_comm *comm)
     uint64_t until_ns = hetccl_now_ns() + CAUSE_NS;
     enum hetccl_status status = HETCCL_OK;
 
-    while (status == HETCCL_OK && hetccl_now_ns() < until_ns) {
+    hetccl_comm_repeat_note(comm);
+    while (status == HETCCL_OK && hetccl_now_ns() < until_ns &&
+           !hetccl_is_error((enum hetccl_status)atomic_load(&comm->state)) &&
+           !atomic_load(&comm->is_interrupted)) {
         status = hetccl_comm_look_for_others(comm, true);
         hetccl_sleep_ns(HETCCL_NS_PER_MS);
     }
@@ -67,6 +70,11 @@ static enum hetccl_status look(struct hetccl_comm *comm, struct watch *watch)
 
     if (hetccl_bridge_has_mismatch(bridge))
         return explain_mismatch(comm);
+    if (atomic_exchange(&comm->has_mail, false)) {
+        status = hetccl_comm_read_notes(comm);
+        if (status != HETCCL_OK)
+            return status;
+    }
     status = hetccl_bridge_query(bridge);
     if (status != HETCCL_AGAIN) {
         watch->busy_since_ns = 0;
@@ -127,10 +135,18 @@ void hetccl_comm_watch_stop(struct hetccl_comm *comm)
     comm->has_watch_thread = false;
 }
 
+bool hetccl_comm_is_doubtful(const struct hetccl_comm *comm)
+{
+    const struct hetccl_bridge *bridge = comm->bridge;
+
+    return bridge != NULL && hetccl_bridge_has_mismatch(bridge) && !atomic_load(&comm->is_interrupted) &&
+           !hetccl_is_error((enum hetccl_status)atomic_load(&comm->state));
+}
+
 void hetccl_comm_drain(struct hetccl_comm *comm)
 {
     while (comm->bridge != NULL && !atomic_load(&comm->is_interrupted) &&
            !hetccl_is_error((enum hetccl_status)atomic_load(&comm->state)) &&
-           hetccl_bridge_query(comm->bridge) == HETCCL_AGAIN)
+           (hetccl_bridge_query(comm->bridge) == HETCCL_AGAIN || hetccl_comm_is_doubtful(comm)))
         hetccl_sleep_ns(DRAIN_NS);
 }

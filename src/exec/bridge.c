@@ -196,7 +196,12 @@ bool hetccl_bridge_has_mismatch(const struct hetccl_bridge *bridge)
     return load_word(&bridge->control->error) != 0;
 }
 
-static bool has_ended(const struct hetccl_bridge *bridge, uint32_t number)
+uint32_t hetccl_bridge_mismatch_number(const struct hetccl_bridge *bridge)
+{
+    return hetccl_bridge_has_mismatch(bridge) ? load_word(&bridge->control->number) : 0;
+}
+
+bool hetccl_bridge_has_ended(const struct hetccl_bridge *bridge, uint32_t number)
 {
     return number == 0 || (int32_t)(load_word(&bridge->control->last_ended) - number) >= 0;
 }
@@ -208,7 +213,7 @@ enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge)
 
     if (status != HETCCL_OK)
         return status;
-    if (!has_ended(bridge, atomic_load(&bridge->last_number)) ||
+    if (!hetccl_bridge_has_ended(bridge, atomic_load(&bridge->last_number)) ||
         load_word(&bridge->control->is_copying) != 0 ||
         (int32_t)(load_word(&bridge->control->n_waiting) - load_word(&bridge->control->n_ended)) > 0)
         return HETCCL_AGAIN;
@@ -218,7 +223,8 @@ enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge)
 /* The device is asked last: it takes its time. One that fails is somebody else's to report. */
 bool hetccl_bridge_may_run(struct hetccl_bridge *bridge)
 {
-    return atomic_load(&bridge->has_captured) || !has_ended(bridge, atomic_load(&bridge->last_number)) ||
+    return atomic_load(&bridge->has_captured) ||
+           !hetccl_bridge_has_ended(bridge, atomic_load(&bridge->last_number)) ||
            hetccl_bridge_query(bridge) != HETCCL_OK;
 }
 
@@ -377,7 +383,8 @@ enum hetccl_status hetccl_bridge_engine_stream(struct hetccl_bridge *bridge, str
 
 static bool is_reusable(const struct hetccl_bridge *bridge, const struct hetccl_blob *blob, size_t bytes)
 {
-    if (blob->is_used || blob->is_kept || blob->bytes < bytes || !has_ended(bridge, blob->last_launch))
+    if (blob->is_used || blob->is_kept || blob->bytes < bytes ||
+        !hetccl_bridge_has_ended(bridge, blob->last_launch))
         return false;
     /* What came behind that launch may work on it too. */
     return !bridge->is_event_last ||

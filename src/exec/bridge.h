@@ -74,6 +74,12 @@ bool hetccl_bridge_destroy(struct hetccl_bridge *bridge);
 /* All launches end as soon as they wait for anything; later ones too. Any thread, any time. */
 void hetccl_bridge_stop(struct hetccl_bridge *bridge);
 
+/* The number of the launch that saw a mismatch; 0: none did, or it isn't known. Any thread. */
+uint32_t hetccl_bridge_mismatch_number(const struct hetccl_bridge *bridge);
+
+/* Whether the launch of this number has; true for 0, of which that isn't known. Any thread. */
+bool hetccl_bridge_has_ended(const struct hetccl_bridge *bridge, uint32_t number);
+
 /* A launch saw a piece of another call: the ranks' calls differ. */
 bool hetccl_bridge_has_mismatch(const struct hetccl_bridge *bridge);
 

@@ -48,39 +48,65 @@ static void copy_own(struct hetccl_lowering *l, size_t dst_offset, size_t src_of
         (void)hetccl_lower_copy(l, &dst, &src, false);
 }
 
-/* My part of a reduction: everybody's in island order. */
-static bool combine_all(struct hetccl_lowering *l, size_t dst_offset, size_t src_offset, size_t count)
+/* A reduction of everybody's in island order, of which mine is `own`. */
+static bool combine_with(struct hetccl_lowering *l, const struct hetccl_region *dst,
+                         const struct hetccl_region *own, bool is_raw)
 {
-    struct hetccl_region dst = region(l->step->dst.buffer, dst_offset, count);
-    struct hetccl_region src = region(l->step->src.buffer, src_offset, count);
-
-    if (hetccl_lower_combine(l, &dst) == NULL)
+    if (hetccl_lower_combine(l, dst) == NULL)
         return false;
     for (uint32_t i = 0; i < l->args->n_island_ranks; i++) {
         if (is_own(l, i))
-            hetccl_lower_local_input(l, &src, l->step->is_raw);
+            hetccl_lower_local_input(l, own, is_raw);
         else
             hetccl_lower_message_input(l, rank_of(l, i));
     }
     return true;
 }
 
+/* My part of a reduction that nobody else makes. */
+static bool combine_all(struct hetccl_lowering *l, size_t dst_offset, size_t src_offset, size_t count)
+{
+    struct hetccl_region dst = region(l->step->dst.buffer, dst_offset, count);
+    struct hetccl_region src = region(l->step->src.buffer, src_offset, count);
+
+    return combine_with(l, &dst, &src, l->step->is_raw);
+}
+
 /* ---- all-reduce ---- */
 
-/* Where the result may lie in what is still being sent, it waits for that. The message fits into an empty
- * ring, so the others needn't have come as far for it to leave. */
+static void depend_on(struct hetccl_lowering *l, uint32_t first, uint32_t end)
+{
+    for (uint32_t draft = first; draft < end; draft++)
+        hetccl_lower_dep(l, draft);
+}
+
+/*
+ * Where the result may lie in what is still being sent, it waits for that. A message of this size always fits
+ * into an empty ring, so the others needn't have come as far for it to leave.
+ *
+ * Every rank makes the whole sum, and all have to get the same bits. The others' terms come scaled and
+ * rounded, so mine is rounded too before it is added; types of 4 bytes and more are computed in their own
+ * precision, where that changes nothing.
+ */
 static void exchange_whole(struct hetccl_lowering *l, const struct hetccl_piece *piece)
 {
+    struct hetccl_region dst = region(l->step->dst.buffer, piece->whole_offset, piece->count);
+    struct hetccl_region own = region(l->step->src.buffer, piece->own_offset, piece->count);
+    bool is_raw = l->step->is_raw;
     uint32_t first = l->n_drafts;
 
     for (uint32_t i = 0; i < l->args->n_island_ranks; i++)
         if (!is_own(l, i))
-            send_to(l, piece->own_offset, piece->count, l->step->is_raw, i);
+            send_to(l, piece->own_offset, piece->count, is_raw, i);
     l->half = 1;
-    if (!combine_all(l, piece->whole_offset, piece->own_offset, piece->count))
-        return;
-    for (uint32_t draft = first; draft < hetccl_lower_last(l); draft++)
-        hetccl_lower_dep(l, draft);
+    if (is_raw && l->args->elem_bytes < 4 && hetccl_lower_copy(l, &dst, &own, true) != NULL) {
+        depend_on(l, first, hetccl_lower_last(l));
+        first = hetccl_lower_last(l);
+        own = dst;
+        is_raw = false;
+    }
+    if (combine_with(l, &dst, &own, is_raw))
+        depend_on(l, first, hetccl_lower_last(l));
 }
 
 struct part {

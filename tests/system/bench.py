@@ -47,11 +47,12 @@ def die_with_parent():
 class Rank:
     """One running rank."""
 
-    def __init__(self, bench, rank, command, env):
+    def __init__(self, bench, rank, command, env, idfile=None):
         self.rank = rank
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
         self.started = time.monotonic()
+        self.idfile = idfile
         self.ended = None
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
                                         preexec_fn=die_with_parent)
@@ -64,6 +65,11 @@ class Rank:
     def signal(self, number):
         if self.process.poll() is None:
             self.process.send_signal(number)
+
+    def mark(self, name):
+        """Tells the rank something: ct_is_marked()."""
+        with open(f"{self.idfile}.{name}.{self.rank}", "w", encoding="ascii"):
+            pass
 
     def has_ended(self):
         if self.process.poll() is None:
@@ -172,7 +178,7 @@ class Bench:
             command += ["--idfile", idfile]
         for name, value in options.items():
             command += ["--" + name.replace("_", "-"), str(value)]
-        return Rank(self, rank, command, self.environment(env))
+        return Rank(self, rank, command, self.environment(env), idfile)
 
     def start_job(self, size, op, env=None, envs=None, prefixes=None, idfile="new", skip_ranks=(), **options):
         """Starts the ranks of a job. envs and prefixes: by rank, on top of env."""
@@ -203,6 +209,15 @@ class Bench:
             time.sleep(0.01)
         self.running = [rank for rank in self.running if rank not in ranks]
         return [rank.result() for rank in ranks]
+
+    def wait_for_mark(self, ranks, name, timeout=30):
+        """Until all of them have got as far as ct_mark(name), or one has ended."""
+        deadline = time.monotonic() + self.seconds(timeout)
+        while not all(os.path.exists(f"{rank.idfile}.{name}.{rank.rank}") for rank in ranks):
+            ended = [str(rank.result()) for rank in ranks if rank.has_ended()]
+            check(not ended, f"ended before {name}: {ended}")
+            check(time.monotonic() < deadline, f"not as far as {name} after {self.seconds(timeout)} s")
+            time.sleep(0.01)
 
     def stacks(self, ranks):
         """Where the late ranks are, in a file, if HETCCL_TEST_STACKS names one and gdb is here."""

@@ -18,6 +18,11 @@ LAYOUTS = {
 def kill_one(bench, env, generator, op, **options):
     ranks = bench.start_job(4, op, env=env, iters=1000000, **options)
     time.sleep(generator.uniform(0.3, 1.2))
+    check_death(bench, ranks)
+
+
+def check_death(bench, ranks):
+    """Kills rank 2, and the others have to notice."""
     check(not any([rank.has_ended() for rank in ranks]), "a rank ended by itself: " +
           "; ".join(str(rank.result()) for rank in ranks if rank.has_ended()))
     ranks[2].signal(signal.SIGKILL)
@@ -50,14 +55,7 @@ def case_A15(bench):
         for variant in ("once", "twice"):
             ranks = bench.start_job(2, "abort", env=env, variant=variant, limit=2000)
             time.sleep(1)
-            ranks[1].signal(signal.SIGSTOP)
-            (result,) = bench.wait(ranks[:1], 15)
-            ranks[1].signal(signal.SIGKILL)
-            ranks[1].signal(signal.SIGCONT)
-            bench.wait(ranks[1:], 10)
-            check(result.code == SUCCESS, str(result))
-            check(result.number("abort_s") <= bench.seconds(2), f"abort took {result.notes['abort_s']} s")
-            check(result.number("call") != SUCCESS, "the call that was aborted says success")
+            result = check_abort(bench, ranks)
             check(result.number("threads_left") <= spare, f"{env}, {variant}: {result.notes['threads_left']} threads left")
         ranks = bench.start_job(2, "leave", env=env, limit=2000)
         time.sleep(1)
@@ -76,6 +74,20 @@ def case_A15(bench):
         check(result.number("threads_left") <= spare, f"{result.notes['threads_left']} threads left")
 
 
+def check_abort(bench, ranks):
+    """Stops rank 1, so that rank 0's abort ends calls that nothing else can end."""
+    ranks[1].signal(signal.SIGSTOP)
+    ranks[0].mark("go")
+    (result,) = bench.wait(ranks[:1], 15)
+    ranks[1].signal(signal.SIGKILL)
+    ranks[1].signal(signal.SIGCONT)
+    bench.wait(ranks[1:], 10)
+    check(result.code == SUCCESS, str(result))
+    check(result.number("abort_s") <= bench.seconds(2), f"abort took {result.notes['abort_s']} s")
+    check(result.number("call") != SUCCESS, "the call that was aborted says success")
+    return result
+
+
 def disagree(bench, name, env, variant):
     try:
         return bench.job(4, "mismatch", env=env, variant=variant, expect=None, timeout=20)
@@ -87,14 +99,20 @@ def case_A16(bench):
     """Ranks disagree on count, type, operation, root, or collective."""
     for name, env in LAYOUTS.items():
         for variant in ("count", "one", "type", "op", "root", "kind"):
-            results = disagree(bench, name, env, variant)
-            for result in results:
-                check(result.code == INVALID_USAGE, f"{name}, {variant}: not ncclInvalidUsage: {result}")
-                check(result.number("call_s") <= bench.seconds(10), f"{name}, {variant}: seen after {result.notes['call_s']} s")
-                check("rank" in result.error, f"{name}, {variant}: no rank named: {result}")
-                for word in {"count": ("256000", "512000"), "type": ("float32", "bfloat16"), "op": ("sum", "max"),
-                             "kind": ("allreduce", "broadcast"), "root": ("root",), "one": ()}[variant]:
-                    check(word in result.error, f"{name}, {variant}: no {word} in {result.error!r}")
-        results = disagree(bench, name, env, "extra")
-        check(results[0].code != SUCCESS and results[0].number("call_s") <= bench.seconds(10),
-              f"{name}: the call that only rank 0 made ends as {results[0]}")
+            check_disagreement(bench, f"{name}, {variant}", variant, disagree(bench, name, env, variant))
+        check_extra(bench, name, disagree(bench, name, env, "extra")[0])
+
+
+def check_disagreement(bench, name, variant, results):
+    for result in results:
+        check(result.code == INVALID_USAGE, f"{name}: not ncclInvalidUsage: {result}")
+        check(result.number("call_s") <= bench.seconds(10), f"{name}: seen after {result.notes['call_s']} s")
+        check("rank" in result.error, f"{name}: no rank named: {result}")
+        for word in {"count": ("256000", "512000"), "type": ("float32", "bfloat16"), "op": ("sum", "max"),
+                     "kind": ("allreduce", "broadcast"), "ahead": ("allreduce", "broadcast"), "root": ("root",), "one": ()}[variant]:
+            check(word in result.error, f"{name}: no {word} in {result.error!r}")
+
+
+def check_extra(bench, name, result):
+    check(result.code != SUCCESS and result.number("call_s") <= bench.seconds(10),
+          f"{name}: the call that only rank 0 made ends as {result}")

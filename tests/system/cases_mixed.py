@@ -7,6 +7,14 @@ import re
 from bench import SUCCESS, check
 
 
+def check_hashes(bench, results):
+    """All ranks have made the same plans."""
+    hashes = [re.findall(r"plan (\S+).*?hash (\S+)", result.stderr) for result in results]
+    check(hashes[0], "no plan hashes in the log: " + results[0].stderr[-600:])
+    check(hashes[0] == hashes[1] == hashes[2], "plan hashes differ between ranks")
+    bench.say(f"{len(hashes[0])} plans, equal on all ranks")
+
+
 def case_A25(bench):
     """Local knowledge, global decision."""
     env = {"HETCCL_DEBUG": "DEBUG"}
@@ -14,10 +22,7 @@ def case_A25(bench):
     prefixes = [[], ["taskset", "-c", "0"], []]
     counts = "1,16,300,4096,70000" + (",1048576,16777216" if bench.is_long else ",500000")
     results = bench.job(3, "all", count=counts, env=env, envs=envs, prefixes=prefixes, timeout=bench.scaled(60, 600), root=-1)
-    hashes = [re.findall(r"plan (\S+).*?hash (\S+)", result.stderr) for result in results]
-    check(hashes[0], "no plan hashes in the log: " + results[0].stderr[-600:])
-    check(hashes[0] == hashes[1] == hashes[2], "plan hashes differ between ranks")
-    bench.say(f"{len(hashes[0])} plans, equal on all ranks")
+    check_hashes(bench, results)
     # A setting that changes the wire and differs: refused by all, with words.
     for result in bench.job(3, "allreduce", envs=[{}, {"HETCCL_CHUNK_BYTES": "64K"}, {}], expect=None, timeout=20):
         check(result.code != SUCCESS, f"different chunk sizes went unnoticed: {result}")

@@ -29,6 +29,8 @@ static const struct option_entry entries[] = {
     {"--redop", OPTION_TEXT, offsetof(struct ct_options, redop)},
     {"--count", OPTION_TEXT, offsetof(struct ct_options, counts)},
     {"--variant", OPTION_TEXT, offsetof(struct ct_options, variant)},
+    {"--device", OPTION_TEXT, offsetof(struct ct_options, device)},
+    {"--stream", OPTION_TEXT, offsetof(struct ct_options, stream)},
     {"--root", OPTION_LONG, offsetof(struct ct_options, root)},
     {"--seed", OPTION_LONG, offsetof(struct ct_options, seed)},
     {"--iters", OPTION_LONG, offsetof(struct ct_options, iters)},
@@ -48,7 +50,8 @@ const struct ct_scenario ct_scenarios[] = {
     {"latency", ct_scenario_latency, false},   {"fork", ct_scenario_fork, false},
     {"abort", ct_scenario_abort, false},       {"abort-init", ct_scenario_abort_init, true},
     {"leave", ct_scenario_leave, false},       {"mismatch", ct_scenario_mismatch, false},
-    {NULL, ct_scenario_collectives, false},
+    {"graph", ct_scenario_graph, false},       {"streams", ct_scenario_streams, false},
+    {"quiet", ct_scenario_quiet, false},       {NULL, ct_scenario_collectives, false},
 };
 
 int ct_fail(struct ct *ct, int code, const char *format, ...)
@@ -92,6 +95,13 @@ void ct_sleep_ms(long ms)
 
     while (nanosleep(&wait, &wait) != 0 && errno == EINTR)
         continue;
+}
+
+void ct_sleep_us(long us)
+{
+    struct timespec wait = {.tv_nsec = us * 1000};
+
+    (void)nanosleep(&wait, NULL);
 }
 
 void ct_crc(struct ct *ct, const void *data, size_t bytes)
@@ -249,6 +259,28 @@ int ct_join(struct ct *ct)
     return CT_OK;
 }
 
+static const char *mark_path(const struct ct *ct, const char *name, int rank, char *out, size_t bytes)
+{
+    (void)snprintf(out, bytes, "%s.%s.%d", ct->options.idfile, name, rank);
+    return out;
+}
+
+void ct_mark(const struct ct *ct, const char *name)
+{
+    char path[512];
+    FILE *file = fopen(mark_path(ct, name, ct->options.rank, path, sizeof(path)), "wbe");
+
+    if (file != NULL)
+        (void)fclose(file);
+}
+
+bool ct_is_marked(const struct ct *ct, const char *name, int rank)
+{
+    char path[512];
+
+    return access(mark_path(ct, name, rank, path, sizeof(path)), F_OK) == 0;
+}
+
 static const struct ct_scenario *find_scenario(const char *name)
 {
     const struct ct_scenario *scenario = ct_scenarios;
@@ -261,8 +293,10 @@ static const struct ct_scenario *find_scenario(const char *name)
 static int run(struct ct *ct)
 {
     const struct ct_scenario *scenario = find_scenario(ct->options.op);
-    int code = ct_find_id(ct);
+    int code = ct_device_open(ct);
 
+    if (code == CT_OK)
+        code = ct_find_id(ct);
     if (code == CT_OK && !scenario->makes_comm)
         code = ct_join(ct);
     return code == CT_OK ? scenario->run(ct) : code;
@@ -284,9 +318,12 @@ static int leave(struct ct *ct, int code)
 {
     ncclResult_t result;
 
+    /* What runs for a failed communicator ends by itself. */
+    if (!ct_becomes_idle(ct, ct->stream, 10))
+        code = ct_fail(ct, CT_WRONG, "the stream doesn't become idle");
     if (ct->comm == NULL)
         return code;
-    if (code != CT_OK) {
+    if (code != CT_OK && strcmp(ct->options.variant, "destroy") != 0) {
         (void)ncclCommAbort(ct->comm);
         return code;
     }
@@ -301,6 +338,8 @@ int main(int argc, char **argv)
                                 .redop = "sum",
                                 .counts = "1000",
                                 .variant = "",
+                                .device = "host",
+                                .stream = "own",
                                 .iters = 1,
                                 .seed = 1}};
     double start = ct_now_s();

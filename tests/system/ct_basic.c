@@ -16,6 +16,7 @@ struct hetccl_trial ct_trial(const struct ct *ct, enum hetccl_trial_kind kind, n
         .rank = (uint32_t)ct->options.rank,
         .count = count,
         .is_in_place = kind == HETCCL_TRIAL_BCAST,
+        .stream = ct->stream,
         .reference = {.type = type,
                       .n_ranks = (uint32_t)ct->options.size,
                       .seed = (uint64_t)ct->options.seed,
@@ -25,12 +26,43 @@ struct hetccl_trial ct_trial(const struct ct *ct, enum hetccl_trial_kind kind, n
     return trial;
 }
 
-static int call_and_check(struct ct *ct, const struct hetccl_trial *trial, char *const regions[2],
-                          size_t bytes)
+int ct_call_trial(struct ct *ct, const struct hetccl_trial *trial, const struct ct_memory memory[2],
+                  char *const regions[2])
 {
-    ncclResult_t result;
-    uint64_t n_wrong;
     ncclRedOp_t op;
+    ncclResult_t result = hetccl_trial_op_begin(trial, ct->comm, &op);
+    void *send;
+    void *recv;
+
+    if (result != ncclSuccess)
+        return ct_fail_call(ct, "ncclRedOpCreatePreMulSum", result);
+    hetccl_trial_place(trial, ct_memory_at(&memory[0], regions[0]), ct_memory_at(&memory[1], regions[1]),
+                       &send, &recv);
+    result = hetccl_trial_run(trial, send, recv, op, ct->comm);
+    if (result != ncclSuccess)
+        return ct_fail_call(ct, hetccl_trial_name(trial->kind), result);
+    hetccl_trial_op_end(trial, ct->comm, op);
+    return CT_OK;
+}
+
+static int push_both(struct ct *ct, const struct ct_memory memory[2])
+{
+    int code = ct_memory_push(ct, &memory[0]);
+
+    return code == CT_OK ? ct_memory_push(ct, &memory[1]) : code;
+}
+
+static int pull_both(struct ct *ct, const struct ct_memory memory[2])
+{
+    int code = ct_memory_pull(ct, &memory[0]);
+
+    return code == CT_OK ? ct_memory_pull(ct, &memory[1]) : code;
+}
+
+int ct_fill_trial(struct ct *ct, const struct hetccl_trial *trial, const struct ct_memory memory[2])
+{
+    size_t bytes = hetccl_trial_buffer_count(trial) * hetccl_reference_type_bytes(trial->reference.type);
+    char *regions[2] = {memory[0].host + HETCCL_TRIAL_GUARD_BYTES, memory[1].host + HETCCL_TRIAL_GUARD_BYTES};
     void *send;
     void *recv;
 
@@ -38,13 +70,21 @@ static int call_and_check(struct ct *ct, const struct hetccl_trial *trial, char 
     hetccl_trial_fill(trial, send, recv);
     for (int i = 0; i < 2; i++)
         hetccl_trial_guard_paint(regions[i], bytes);
-    result = hetccl_trial_op_begin(trial, ct->comm, &op);
-    if (result != ncclSuccess)
-        return ct_fail_call(ct, "ncclRedOpCreatePreMulSum", result);
-    result = hetccl_trial_run(trial, send, recv, op, ct->comm);
-    if (result != ncclSuccess)
-        return ct_fail_call(ct, hetccl_trial_name(trial->kind), result);
-    hetccl_trial_op_end(trial, ct->comm, op);
+    return push_both(ct, memory);
+}
+
+int ct_check_trial(struct ct *ct, const struct hetccl_trial *trial, const struct ct_memory memory[2])
+{
+    size_t bytes = hetccl_trial_buffer_count(trial) * hetccl_reference_type_bytes(trial->reference.type);
+    char *regions[2] = {memory[0].host + HETCCL_TRIAL_GUARD_BYTES, memory[1].host + HETCCL_TRIAL_GUARD_BYTES};
+    int code = pull_both(ct, memory);
+    uint64_t n_wrong;
+    void *send;
+    void *recv;
+
+    if (code != CT_OK)
+        return code;
+    hetccl_trial_place(trial, regions[0], regions[1], &send, &recv);
     n_wrong = hetccl_trial_check(trial, send, recv);
     for (int i = 0; i < 2; i++)
         n_wrong += hetccl_trial_guard_check(regions[i], bytes);
@@ -57,21 +97,35 @@ static int call_and_check(struct ct *ct, const struct hetccl_trial *trial, char 
                    trial->is_in_place, (unsigned long long)n_wrong);
 }
 
+int ct_trial_memory(struct ct *ct, const struct hetccl_trial *trial, struct ct_memory memory[2])
+{
+    size_t bytes = hetccl_trial_buffer_count(trial) * hetccl_reference_type_bytes(trial->reference.type) +
+                   2 * HETCCL_TRIAL_GUARD_BYTES;
+    int code = ct_memory_open(ct, bytes, &memory[0]);
+
+    return code == CT_OK ? ct_memory_open(ct, bytes, &memory[1]) : code;
+}
+
+int ct_enqueue_trial(struct ct *ct, const struct hetccl_trial *trial, const struct ct_memory memory[2])
+{
+    return ct_call_trial(
+        ct, trial, memory,
+        (char *[2]){memory[0].host + HETCCL_TRIAL_GUARD_BYTES, memory[1].host + HETCCL_TRIAL_GUARD_BYTES});
+}
+
 int ct_run_trial(struct ct *ct, const struct hetccl_trial *trial)
 {
-    size_t bytes = hetccl_trial_buffer_count(trial) * hetccl_reference_type_bytes(trial->reference.type);
-    char *memory[2] = {malloc(bytes + 2 * HETCCL_TRIAL_GUARD_BYTES),
-                       malloc(bytes + 2 * HETCCL_TRIAL_GUARD_BYTES)};
-    int code;
+    struct ct_memory memory[2] = {{NULL}};
+    int code = ct_trial_memory(ct, trial, memory);
 
-    if (memory[0] == NULL || memory[1] == NULL)
-        code = ct_fail(ct, CT_SETUP, "no memory for %zu bytes", bytes);
-    else
-        code = call_and_check(
-            ct, trial,
-            (char *[2]){memory[0] + HETCCL_TRIAL_GUARD_BYTES, memory[1] + HETCCL_TRIAL_GUARD_BYTES}, bytes);
-    free(memory[0]);
-    free(memory[1]);
+    if (code == CT_OK)
+        code = ct_fill_trial(ct, trial, memory);
+    if (code == CT_OK)
+        code = ct_enqueue_trial(ct, trial, memory);
+    if (code == CT_OK)
+        code = ct_check_trial(ct, trial, memory);
+    ct_memory_close(ct, &memory[0]);
+    ct_memory_close(ct, &memory[1]);
     return code;
 }
 
@@ -141,13 +195,16 @@ int ct_scenario_collectives(struct ct *ct)
 
     if (!is_all && only < 0)
         return ct_fail(ct, CT_SETUP, "unknown scenario %s", ct->options.op);
-    for (long i = 0; i < ct->options.iters; i++)
+    for (long i = 0; i < ct->options.iters; i++) {
         for (int kind = 0; kind < HETCCL_TRIAL_KINDS; kind++) {
             int code = is_all || kind == only ? run_types(ct, (enum hetccl_trial_kind)kind, i) : CT_OK;
 
             if (code != CT_OK)
                 return code;
         }
+        if (i == 0)
+            ct_mark(ct, "busy");
+    }
     return CT_OK;
 }
 

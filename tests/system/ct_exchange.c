@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "ct.h"
 
@@ -32,24 +31,40 @@ struct exchange {
     struct ct *ct;
     uint64_t seed;
     int n, rank;
-    unsigned char *send[16], *recv[16]; /* by peer */
+    int n_streams; /* 0: ct->stream */
+    void *streams[3];
+    struct ct_memory send[16], recv[16]; /* by peer */
 };
 
-static bool exchange_fill(struct exchange *exchange)
+static int exchange_fill(struct exchange *exchange)
 {
-    for (int peer = 0; peer < exchange->n; peer++) {
+    int code = CT_OK;
+
+    for (int peer = 0; code == CT_OK && peer < exchange->n; peer++) {
         size_t send_bytes = message_bytes(exchange->ct, exchange->seed, exchange->rank, peer);
         size_t recv_bytes = message_bytes(exchange->ct, exchange->seed, peer, exchange->rank);
+        struct ct_memory *send = &exchange->send[peer];
+        struct ct_memory *recv = &exchange->recv[peer];
 
-        exchange->send[peer] = malloc(send_bytes + 1);
-        exchange->recv[peer] = malloc(recv_bytes + 1);
-        if (exchange->send[peer] == NULL || exchange->recv[peer] == NULL)
-            return false;
+        code = ct_memory_open(exchange->ct, send_bytes + 1, send);
+        if (code == CT_OK)
+            code = ct_memory_open(exchange->ct, recv_bytes + 1, recv);
+        if (code != CT_OK)
+            return code;
         for (size_t i = 0; i < send_bytes; i++)
-            exchange->send[peer][i] = message_byte(exchange->seed, exchange->rank, peer, i);
-        memset(exchange->recv[peer], 0x77, recv_bytes + 1);
+            send->host[i] = (char)message_byte(exchange->seed, exchange->rank, peer, i);
+        memset(recv->host, 0x77, recv_bytes + 1);
+        code = ct_memory_push(exchange->ct, send);
+        if (code == CT_OK)
+            code = ct_memory_push(exchange->ct, recv);
     }
-    return true;
+    return code;
+}
+
+/* The calls of a group may stand on several streams (--variant streams). */
+static void *exchange_stream(const struct exchange *exchange, int i)
+{
+    return exchange->n_streams > 0 ? exchange->streams[i % exchange->n_streams] : exchange->ct->stream;
 }
 
 /* The 2n calls of the group in an order of the rank's own. */
@@ -71,13 +86,13 @@ static ncclResult_t exchange_run(struct exchange *exchange)
         ncclComm_t comm = exchange->ct->comm;
 
         if (order[i] % 2 == 0)
-            first = ncclSend(exchange->send[peer],
+            first = ncclSend(exchange->send[peer].device,
                              message_bytes(exchange->ct, exchange->seed, exchange->rank, peer), ncclUint8,
-                             peer, comm, NULL);
+                             peer, comm, exchange_stream(exchange, i));
         else
-            first = ncclRecv(exchange->recv[peer],
+            first = ncclRecv(exchange->recv[peer].device,
                              message_bytes(exchange->ct, exchange->seed, peer, exchange->rank), ncclUint8,
-                             peer, comm, NULL);
+                             peer, comm, exchange_stream(exchange, i));
     }
     last = ncclGroupEnd();
     return first != ncclSuccess ? first : last;
@@ -85,14 +100,21 @@ static ncclResult_t exchange_run(struct exchange *exchange)
 
 static int exchange_check(const struct exchange *exchange)
 {
+    for (int i = 0; i < exchange->n_streams; i++)
+        if (ct_settle_on(exchange->ct, exchange->ct->comm, exchange->streams[i]) != ncclSuccess)
+            return ct_fail(exchange->ct, CT_WRONG, "stream %d", i);
     for (int peer = 0; peer < exchange->n; peer++) {
         size_t bytes = message_bytes(exchange->ct, exchange->seed, peer, exchange->rank);
+        int code = ct_memory_pull(exchange->ct, &exchange->recv[peer]);
 
+        if (code != CT_OK)
+            return code;
         for (size_t i = 0; i < bytes; i++)
-            if (exchange->recv[peer][i] != message_byte(exchange->seed, peer, exchange->rank, i))
+            if ((unsigned char)exchange->recv[peer].host[i] !=
+                message_byte(exchange->seed, peer, exchange->rank, i))
                 return ct_fail(exchange->ct, CT_WRONG, "seed %llu: byte %zu of %zu from rank %d is wrong",
                                (unsigned long long)exchange->seed, i, bytes, peer);
-        if (exchange->recv[peer][bytes] != 0x77)
+        if (exchange->recv[peer].host[bytes] != 0x77)
             return ct_fail(exchange->ct, CT_WRONG, "a byte behind the message from rank %d was written",
                            peer);
     }
@@ -106,16 +128,23 @@ static int exchange_once(struct ct *ct, uint64_t seed, long *user_bytes)
     long bytes = 0;
     int code;
 
-    if (!exchange_fill(&exchange))
-        return ct_fail(ct, CT_SETUP, "no memory");
+    if (ct->cuda != NULL && strcmp(ct->options.variant, "streams") == 0)
+        exchange.n_streams = 3;
+    for (int i = 0; i < exchange.n_streams; i++)
+        exchange.streams[i] = ct_cuda_new_stream(ct->cuda);
+    code = exchange_fill(&exchange);
+    if (code != CT_OK)
+        return code;
     result = exchange_run(&exchange);
     code = result == ncclSuccess ? exchange_check(&exchange) : ct_fail_call(ct, "the group", result);
     for (int peer = 0; peer < exchange.n; peer++) {
         bytes += (long)message_bytes(ct, seed, exchange.rank, peer) +
                  (long)message_bytes(ct, seed, peer, exchange.rank);
-        free(exchange.send[peer]);
-        free(exchange.recv[peer]);
+        ct_memory_close(ct, &exchange.send[peer]);
+        ct_memory_close(ct, &exchange.recv[peer]);
     }
+    for (int i = 0; i < exchange.n_streams; i++)
+        ct_cuda_check(ct->cuda->cuStreamDestroy_v2(exchange.streams[i]), "cuStreamDestroy");
     if (bytes > *user_bytes)
         *user_bytes = bytes;
     return code;
@@ -139,18 +168,24 @@ int ct_scenario_exchange(struct ct *ct)
 /* Two ranks that both send first, outside a group: only the deadline ends it. */
 int ct_scenario_blocked(struct ct *ct)
 {
+    struct ct_memory memory;
     size_t bytes = 64u << 20;
-    char *memory = calloc(1, bytes);
     int peer = 1 - ct->options.rank;
+    int code = ct_memory_open(ct, bytes, &memory);
     ncclResult_t result;
 
-    if (memory == NULL)
-        return ct_fail(ct, CT_SETUP, "no memory");
-    result = ncclSend(memory, bytes, ncclUint8, peer, ct->comm, NULL);
+    if (code != CT_OK)
+        return code;
+    result = ncclSend(memory.device, bytes, ncclUint8, peer, ct->comm, ct->stream);
     if (result == ncclSuccess)
-        result = ncclRecv(memory, bytes, ncclUint8, peer, ct->comm, NULL);
-    free(memory);
-    return result == ncclSuccess ? CT_OK : ct_fail_call(ct, "ncclSend", result);
+        result = ncclRecv(memory.device, bytes, ncclUint8, peer, ct->comm, ct->stream);
+    if (result != ncclSuccess)
+        code = ct_fail_call(ct, "ncclSend", result);
+    else
+        code = ct_settle(ct);
+    (void)ct_becomes_idle(ct, ct->stream, 10);
+    ct_memory_close(ct, &memory);
+    return code;
 }
 
 /* 2^31 + 5 bytes from rank 0, as 8-byte words that name their place. */
@@ -158,26 +193,36 @@ int ct_scenario_big(struct ct *ct)
 {
     size_t count = (1ull << 31) + 5;
     size_t n_words = count / 8;
-    uint64_t *words = mmap(NULL, count + 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    unsigned char *bytes = (unsigned char *)words;
+    struct ct_memory memory;
+    uint64_t *words;
+    unsigned char *bytes;
     uint64_t n_wrong = 0;
     ncclResult_t result;
+    int code = ct_memory_open(ct, count + 8, &memory);
 
-    if (words == MAP_FAILED)
-        return ct_fail(ct, CT_SETUP, "no memory");
+    if (code != CT_OK)
+        return code;
+    words = (uint64_t *)(void *)memory.host;
+    bytes = (unsigned char *)words;
     for (size_t i = 0; ct->options.rank == 0 && i < n_words; i++)
         words[i] = i * 0x9e3779b97f4a7c15ull;
     for (size_t i = n_words * 8; ct->options.rank == 0 && i < count; i++)
         bytes[i] = (unsigned char)(i + 17);
     bytes[count] = 0x66;
-    result = ncclBroadcast(words, words, count, ncclInt8, 0, ct->comm, NULL);
+    code = ct_memory_push(ct, &memory);
+    if (code != CT_OK)
+        return code;
+    result = ncclBroadcast(memory.device, memory.device, count, ncclInt8, 0, ct->comm, ct->stream);
     if (result != ncclSuccess)
         return ct_fail_call(ct, "ncclBroadcast", result);
+    code = ct_memory_pull(ct, &memory);
     for (size_t i = 0; i < n_words; i++)
         n_wrong += words[i] != i * 0x9e3779b97f4a7c15ull;
     for (size_t i = n_words * 8; i < count; i++)
         n_wrong += bytes[i] != (unsigned char)(i + 17);
     n_wrong += bytes[count] != 0x66;
-    munmap(words, count + 8);
+    ct_memory_close(ct, &memory);
+    if (code != CT_OK)
+        return code;
     return n_wrong == 0 ? CT_OK : ct_fail(ct, CT_WRONG, "%llu words wrong", (unsigned long long)n_wrong);
 }

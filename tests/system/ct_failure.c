@@ -9,6 +9,7 @@
 /* A15 abort from another thread, A16 ranks that disagree. */
 
 struct aborter {
+    const struct ct *ct;
     ncclComm_t comm;
     long after_ms;
     double took_s;
@@ -21,28 +22,40 @@ static void *abort_later(void *argument)
     double start;
 
     ct_sleep_ms(aborter->after_ms);
+    while (aborter->after_ms == 0 && !ct_is_marked(aborter->ct, "go", aborter->ct->options.rank))
+        ct_sleep_ms(1);
     start = ct_now_s();
     aborter->result = ncclCommAbort(aborter->comm);
     aborter->took_s = ct_now_s() - start;
     return NULL;
 }
 
-/* Calls until one fails: the peer has been stopped, or this communicator aborted. */
-static ncclResult_t call_until_failure(ncclComm_t comm)
+/* Calls until one fails: the peer has been stopped, or this communicator aborted, perhaps in another thread.
+ * That one's failure is told by the call, or by the call after it. */
+static ncclResult_t call_until_failure(struct ct *ct, ncclComm_t comm)
 {
-    enum { COUNT = 1 << 18 };
-    float *data = calloc(COUNT, sizeof(*data));
-    ncclResult_t result = data != NULL ? ncclSuccess : ncclSystemError;
+    enum { COUNT = 1 << 16 };
+    struct ct_memory data;
+    ncclResult_t result = ncclSystemError;
+    bool is_first = true;
 
-    while (result == ncclSuccess)
-        result = ncclAllReduce(data, data, COUNT, ncclFloat32, ncclMax, comm, NULL);
-    free(data);
+    if (ct_memory_open(ct, COUNT * sizeof(float), &data) == CT_OK)
+        result = ncclSuccess;
+    while (result == ncclSuccess) {
+        result = ncclAllReduce(data.device, data.device, COUNT, ncclFloat32, ncclMax, comm, ct->stream);
+        if (!ct_becomes_idle(ct, ct->stream, 30))
+            return ncclInternalError;
+        if (is_first)
+            ct_mark(ct, "busy");
+        is_first = false;
+    }
+    ct_memory_close(ct, &data);
     return result;
 }
 
 /*
- * The runner stops a peer; after --limit ms a second thread (--variant twice: two of them) aborts.
- * The call must end, and no thread of the library may be left.
+ * The runner stops a peer; after --limit ms, or with 0 when the runner marks "go", a second thread (--variant
+ * twice: two of them) aborts. The call must end, and no thread of the library may be left.
  */
 int ct_scenario_abort(struct ct *ct)
 {
@@ -54,11 +67,11 @@ int ct_scenario_abort(struct ct *ct)
     double worst = 0;
 
     for (int i = 0; i < n; i++) {
-        aborters[i] = (struct aborter){.comm = ct->comm, .after_ms = ct->options.limit};
+        aborters[i] = (struct aborter){.ct = ct, .comm = ct->comm, .after_ms = ct->options.limit};
         if (pthread_create(&threads[i], NULL, abort_later, &aborters[i]) != 0)
             return ct_fail(ct, CT_SETUP, "no thread");
     }
-    result = call_until_failure(ct->comm);
+    result = call_until_failure(ct, ct->comm);
     ct->comm = NULL; /* gone with the abort */
     for (int i = 0; i < n; i++) {
         pthread_join(threads[i], NULL);
@@ -98,7 +111,9 @@ int ct_scenario_abort_init(struct ct *ct)
 
 static void *call_for_ever(void *argument)
 {
-    (void)call_until_failure(argument);
+    struct ct *ct = argument;
+
+    (void)call_until_failure(ct, ct->comm);
     return NULL;
 }
 
@@ -107,7 +122,7 @@ int ct_scenario_leave(struct ct *ct)
 {
     pthread_t thread;
 
-    if (pthread_create(&thread, NULL, call_for_ever, ct->comm) != 0)
+    if (pthread_create(&thread, NULL, call_for_ever, ct) != 0)
         return ct_fail(ct, CT_SETUP, "no thread");
     ct_sleep_ms(ct->options.limit);
     printf("%d 0 %.3f 0 0 0 00000000 leaving_at=%.3f\n", ct->options.rank, ct_now_s(), ct_now_s());
@@ -115,49 +130,61 @@ int ct_scenario_leave(struct ct *ct)
     exit(0);
 }
 
-static ncclResult_t differ(const struct ct *ct, const char *variant, float *data, bool is_odd)
+static ncclResult_t differ(const struct ct *ct, const char *variant, void *data, bool is_odd)
 {
     ncclComm_t comm = ct->comm;
+    void *stream = ct->stream;
     size_t count = 100 * 2560;
 
     if (strcmp(variant, "count") == 0)
-        return ncclAllReduce(data, data, is_odd ? 2 * count : count, ncclFloat32, ncclSum, comm, NULL);
+        return ncclAllReduce(data, data, is_odd ? 2 * count : count, ncclFloat32, ncclSum, comm, stream);
     if (strcmp(variant, "one") == 0)
-        return ncclAllReduce(data, data, is_odd ? 2 : 1, ncclFloat32, ncclSum, comm, NULL);
+        return ncclAllReduce(data, data, is_odd ? 2 : 1, ncclFloat32, ncclSum, comm, stream);
     if (strcmp(variant, "type") == 0)
         return ncclAllReduce(data, data, is_odd ? 2 * count : count, is_odd ? ncclBfloat16 : ncclFloat32,
-                             ncclSum, comm, NULL);
+                             ncclSum, comm, stream);
     if (strcmp(variant, "op") == 0)
-        return ncclAllReduce(data, data, count, ncclFloat32, is_odd ? ncclMax : ncclSum, comm, NULL);
+        return ncclAllReduce(data, data, count, ncclFloat32, is_odd ? ncclMax : ncclSum, comm, stream);
     if (strcmp(variant, "root") == 0)
-        return ncclBroadcast(data, data, count, ncclFloat32, is_odd ? 1 : 0, comm, NULL);
-    if (strcmp(variant, "kind") == 0 && is_odd)
-        return ncclBroadcast(data, data, count, ncclFloat32, 0, comm, NULL);
-    return ncclAllReduce(data, data, count, ncclFloat32, ncclSum, comm, NULL);
+        return ncclBroadcast(data, data, count, ncclFloat32, is_odd ? 1 : 0, comm, stream);
+    if ((strcmp(variant, "kind") == 0 || strcmp(variant, "ahead") == 0) && is_odd)
+        return ncclBroadcast(data, data, count, ncclFloat32, 0, comm, stream);
+    return ncclAllReduce(data, data, count, ncclFloat32, ncclSum, comm, stream);
 }
 
-/* Rank 0 differs. The runner expects ncclInvalidUsage from everybody; `extra` is one call more by rank 0. */
+/* Rank 0 differs. The runner expects ncclInvalidUsage from everybody; `extra` is one call more by rank 0,
+ * `ahead` is `kind` with others behind it. */
 int ct_scenario_mismatch(struct ct *ct)
 {
     const char *variant = ct->options.variant;
     bool is_odd = ct->options.rank == 0;
-    float *data = calloc(200 * 2560, sizeof(*data));
-    ncclResult_t result = data != NULL ? ncclSuccess : ncclSystemError;
+    struct ct_memory memory;
+    int code = ct_memory_open(ct, 200 * 2560 * sizeof(float), &memory);
+    ncclResult_t result = code == CT_OK ? ncclSuccess : ncclSystemError;
+    void *data = memory.device;
     double start;
 
     /* All have joined before one fails: else a late one would hear of it in its init. */
     if (result == ncclSuccess)
-        result = ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, ct->comm, NULL);
+        result = ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, ct->comm, ct->stream);
+    if (result == ncclSuccess)
+        result = ct_settle_on(ct, ct->comm, ct->stream);
     start = ct_now_s();
     if (result == ncclSuccess)
         result = differ(ct, variant, data, is_odd);
     if (result == ncclSuccess && is_odd && strcmp(variant, "extra") == 0)
         result = differ(ct, variant, data, is_odd);
+    for (int i = 0; result == ncclSuccess && strcmp(variant, "ahead") == 0 && i < 3; i++)
+        result = ncclAllReduce(data, data, 1, ncclFloat32, ncclSum, ct->comm, ct->stream);
+    if (result == ncclSuccess)
+        result = ct_settle_on(ct, ct->comm, ct->stream);
     /* A root may be through before the others' messages tell; the end of the communicator has to say it then.
      */
     if (result == ncclSuccess && strcmp(variant, "extra") != 0)
         result = ncclCommFinalize(ct->comm);
     ct_note(ct, " call_s=%.3f", ct_now_s() - start);
-    free(data);
+    if (!ct_becomes_idle(ct, ct->stream, 10))
+        return ct_fail(ct, CT_WRONG, "the stream doesn't become idle");
+    ct_memory_close(ct, &memory);
     return result == ncclSuccess ? CT_OK : ct_fail_call(ct, "the call", result);
 }

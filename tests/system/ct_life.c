@@ -10,17 +10,31 @@
 
 /* A28 many communicators after and beside each other, A12 a loop to be killed in, A29 latency, A30 fork. */
 
-static int small_allreduce(struct ct *ct, ncclComm_t comm)
+int ct_small_allreduce(struct ct *ct, ncclComm_t comm)
 {
     int32_t value[2] = {ct->options.rank + 1, -ct->options.rank};
     int32_t n = ct->options.size;
-    ncclResult_t result = ncclAllReduce(value, value, 2, ncclInt32, ncclSum, comm, NULL);
+    struct ct_memory memory;
+    ncclResult_t result = ncclSuccess;
+    int code = ct_memory_open(ct, sizeof(value), &memory);
 
+    if (code != CT_OK)
+        return code;
+    memcpy(memory.host, value, sizeof(value));
+    code = ct_memory_push(ct, &memory);
+    if (code == CT_OK)
+        result = ncclAllReduce(memory.device, memory.device, 2, ncclInt32, ncclSum, comm, ct->stream);
+    if (result == ncclSuccess)
+        result = ct_settle_on(ct, comm, ct->stream);
     if (result != ncclSuccess)
-        return ct_fail_call(ct, "ncclAllReduce", result);
-    if (value[0] != n * (n + 1) / 2 || value[1] != -n * (n - 1) / 2)
-        return ct_fail(ct, CT_WRONG, "a sum is %d, %d", value[0], value[1]);
-    return CT_OK;
+        code = ct_fail_call(ct, "ncclAllReduce", result);
+    if (code == CT_OK)
+        code = ct_memory_pull(ct, &memory);
+    memcpy(value, memory.host, sizeof(value));
+    ct_memory_close(ct, &memory);
+    if (code == CT_OK && (value[0] != n * (n + 1) / 2 || value[1] != -n * (n - 1) / 2))
+        code = ct_fail(ct, CT_WRONG, "a sum is %d, %d", value[0], value[1]);
+    return code;
 }
 
 /* Each communicator has an id, and a file for it, of its own. */
@@ -41,7 +55,7 @@ static int one_life(struct ct *ct, long number)
         code = ct_join(ct);
     ct->options.idfile = base;
     if (code == CT_OK)
-        code = small_allreduce(ct, ct->comm);
+        code = ct_small_allreduce(ct, ct->comm);
     if (code != CT_OK)
         return code;
     if (ct->options.rank == 0)
@@ -121,7 +135,7 @@ int ct_scenario_many(struct ct *ct)
     for (long i = 0; code == CT_OK && i < n; i++)
         code = i % 2 == 0 ? make_direct(ct, &comms[i]) : make_split(ct, &comms[i]);
     for (long i = 0; code == CT_OK && i < n; i++)
-        code = small_allreduce(ct, comms[i]);
+        code = ct_small_allreduce(ct, comms[i]);
     ct_note(ct, " threads_held=%ld fds_held=%ld rss_held=%ld", ct_count_threads(), ct_count_fds(),
             ct_rss_bytes());
     for (long i = 0; code == CT_OK && i < n; i++)
@@ -138,14 +152,14 @@ int ct_scenario_latency(struct ct *ct)
     cpu_set_t before;
     cpu_set_t after;
     double start;
-    int code = small_allreduce(ct, ct->comm);
+    int code = ct_small_allreduce(ct, ct->comm);
 
     CPU_ZERO(&before);
     CPU_ZERO(&after);
     (void)sched_getaffinity(0, sizeof(before), &before);
     start = ct_now_s();
     for (long i = 0; code == CT_OK && i < ct->options.iters; i++)
-        code = small_allreduce(ct, ct->comm);
+        code = ct_small_allreduce(ct, ct->comm);
     (void)sched_getaffinity(0, sizeof(after), &after);
     ct_note(ct, " mean_ms=%.3f", (ct_now_s() - start) * 1000 / (double)ct->options.iters);
     if (code == CT_OK && !CPU_EQUAL(&before, &after))
@@ -181,10 +195,10 @@ int ct_scenario_fork(struct ct *ct)
         children[i] = fork();
         if (children[i] == 0)
             be_child(i, heap, HEAP_BYTES);
-        code = small_allreduce(ct, ct->comm);
+        code = ct_small_allreduce(ct, ct->comm);
     }
     for (long i = 0; code == CT_OK && i < ct->options.iters; i++)
-        code = small_allreduce(ct, ct->comm);
+        code = ct_small_allreduce(ct, ct->comm);
     for (int i = 0; code == CT_OK && i < CHILDREN; i++)
         if (waitpid(children[i], &status, 0) != children[i] || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
             code = ct_fail(ct, CT_WRONG, "child %d ended with status %#x", i, (unsigned)status);

@@ -74,7 +74,7 @@ static void store_int(char *out, size_t at, unsigned bytes, __int128 value)
     memcpy(out + at * bytes, &bits, bytes);
 }
 
-static int average_type(struct ct *ct, ncclDataType_t type, int variant)
+static int average_type(struct ct *ct, ncclDataType_t type, int variant, const struct ct_memory *memory)
 {
     struct int_range range = range_of(type);
     size_t n = (size_t)ct->options.size;
@@ -82,10 +82,13 @@ static int average_type(struct ct *ct, ncclDataType_t type, int variant)
     size_t share = AVERAGE_COUNT / n;
     size_t first = variant == 2 ? rank * share : 0;
     size_t count = variant == 2 ? share : share * n;
-    char send[AVERAGE_COUNT * 8];
-    char recv[AVERAGE_COUNT * 8];
     char expected[AVERAGE_COUNT * 8];
-    ncclResult_t result;
+    ncclResult_t result = ncclSuccess;
+    char *send = memory->host;
+    char *recv = memory->host + AVERAGE_COUNT * 8;
+    void *send_at = ct_memory_at(memory, send);
+    void *recv_at = ct_memory_at(memory, recv);
+    int code;
 
     for (size_t i = 0; i < share * n; i++)
         store_int(send, i, range.bytes, average_input(ct, &range, (int)rank, i));
@@ -96,14 +99,20 @@ static int average_type(struct ct *ct, ncclDataType_t type, int variant)
             sum += average_input(ct, &range, (int)r, first + i);
         store_int(expected, i, range.bytes, sum / (__int128)n);
     }
+    code = ct_memory_push(ct, memory);
+    if (code != CT_OK)
+        return code;
     if (variant == 0)
-        result = ncclAllReduce(send, recv, count, type, ncclAvg, ct->comm, NULL);
+        result = ncclAllReduce(send_at, recv_at, count, type, ncclAvg, ct->comm, ct->stream);
     else if (variant == 1)
-        result = ncclReduce(send, recv, count, type, ncclAvg, (int)n - 1, ct->comm, NULL);
+        result = ncclReduce(send_at, recv_at, count, type, ncclAvg, (int)n - 1, ct->comm, ct->stream);
     else
-        result = ncclReduceScatter(send, recv, share, type, ncclAvg, ct->comm, NULL);
+        result = ncclReduceScatter(send_at, recv_at, share, type, ncclAvg, ct->comm, ct->stream);
     if (result != ncclSuccess)
         return ct_fail_call(ct, "an average", result);
+    code = ct_memory_pull(ct, memory);
+    if (code != CT_OK)
+        return code;
     if ((variant != 1 || rank == n - 1) && memcmp(expected, recv, count * range.bytes) != 0)
         return ct_fail(ct, CT_WRONG, "the average of %s is wrong, collective %d",
                        hetccl_reference_type_name(type), variant);
@@ -112,14 +121,14 @@ static int average_type(struct ct *ct, ncclDataType_t type, int variant)
 
 int ct_scenario_average(struct ct *ct)
 {
-    for (int type = ncclInt8; type <= ncclUint64; type++)
-        for (int variant = 0; variant < 3; variant++) {
-            int code = average_type(ct, (ncclDataType_t)type, variant);
+    struct ct_memory memory;
+    int code = ct_memory_open(ct, 2 * AVERAGE_COUNT * 8, &memory);
 
-            if (code != CT_OK)
-                return code;
-        }
-    return CT_OK;
+    for (int type = ncclInt8; code == CT_OK && type <= ncclUint64; type++)
+        for (int variant = 0; code == CT_OK && variant < 3; variant++)
+            code = average_type(ct, (ncclDataType_t)type, variant, &memory);
+    ct_memory_close(ct, &memory);
+    return code;
 }
 
 /* --- A22 --- */
@@ -244,12 +253,15 @@ static int nan_type(struct ct *ct, ncclDataType_t type, ncclRedOp_t op)
 {
     size_t bytes = hetccl_reference_type_bytes(type);
     size_t rank = (size_t)ct->options.rank;
-    char *send = calloc(NAN_COUNT, bytes);
-    char *recv = calloc(NAN_COUNT, bytes);
+    struct ct_memory memory;
+    int code = ct_memory_open(ct, 2 * NAN_COUNT * bytes, &memory);
+    char *send = memory.host;
+    char *recv = memory.host + NAN_COUNT * bytes;
     ncclResult_t result;
-    int code;
 
-    for (size_t i = 0; send != NULL && i < NAN_COUNT; i++) {
+    if (code != CT_OK)
+        return code;
+    for (size_t i = 0; i < NAN_COUNT; i++) {
         size_t mask = i / (NAN_SETS * NAN_PERMUTATIONS);
         uint64_t bits = nan_bits(type, rank + i);
 
@@ -259,16 +271,17 @@ static int nan_type(struct ct *ct, ncclDataType_t type, ncclRedOp_t op)
             hetccl_reference_store(
                 send, i, type, nan_value(type, i / NAN_PERMUTATIONS % NAN_SETS, i % NAN_PERMUTATIONS, rank));
     }
-    if (send == NULL || recv == NULL) {
-        code = ct_fail(ct, CT_SETUP, "no memory");
-    } else {
-        result = ncclAllReduce(send, recv, NAN_COUNT, type, op, ct->comm, NULL);
+    code = ct_memory_push(ct, &memory);
+    if (code == CT_OK) {
+        result = ncclAllReduce(ct_memory_at(&memory, send), ct_memory_at(&memory, recv), NAN_COUNT, type, op,
+                               ct->comm, ct->stream);
         code =
-            result == ncclSuccess ? nan_check(ct, type, op, recv) : ct_fail_call(ct, "ncclAllReduce", result);
-        ct_crc(ct, recv, NAN_COUNT * bytes);
+            result == ncclSuccess ? ct_memory_pull(ct, &memory) : ct_fail_call(ct, "ncclAllReduce", result);
     }
-    free(send);
-    free(recv);
+    if (code == CT_OK)
+        code = nan_check(ct, type, op, recv);
+    ct_crc(ct, recv, NAN_COUNT * bytes);
+    ct_memory_close(ct, &memory);
     return code;
 }
 
@@ -290,27 +303,35 @@ int ct_scenario_nan(struct ct *ct)
 int ct_scenario_lowsum(struct ct *ct)
 {
     enum { COUNT = 7 * 401 };
-    static uint16_t send[COUNT];
-    static uint16_t recv[COUNT];
+    struct ct_memory memory;
     double right = ct->options.size + 255;
     double allowed = strcmp(ct->options.variant, "bound") == 0 ? 2 : 0;
     double worst = 0;
     ncclResult_t result;
+    int code = ct_memory_open(ct, COUNT * sizeof(uint16_t), &memory);
 
-    for (size_t i = 0; i < COUNT; i++)
-        hetccl_reference_store(send, i, ncclBfloat16,
+    for (size_t i = 0; code == CT_OK && i < COUNT; i++)
+        hetccl_reference_store(memory.host, i, ncclBfloat16,
                                i % (size_t)ct->options.size == (size_t)ct->options.rank ? 256 : 1);
-    result = ncclAllReduce(send, recv, COUNT, ncclBfloat16, ncclSum, ct->comm, NULL);
+    if (code == CT_OK)
+        code = ct_memory_push(ct, &memory);
+    if (code != CT_OK)
+        return code;
+    result = ncclAllReduce(memory.device, memory.device, COUNT, ncclBfloat16, ncclSum, ct->comm, ct->stream);
     if (result != ncclSuccess)
         return ct_fail_call(ct, "ncclAllReduce", result);
+    code = ct_memory_pull(ct, &memory);
+    if (code != CT_OK)
+        return code;
     for (size_t i = 0; i < COUNT; i++) {
-        uint32_t bits = (uint32_t)recv[i] << 16;
+        uint32_t bits = (uint32_t)element_bits(memory.host, i, sizeof(uint16_t)) << 16;
         float value;
 
         memcpy(&value, &bits, sizeof(value));
         worst = fabs(value - right) > worst ? fabs(value - right) : worst;
     }
-    ct_crc(ct, recv, sizeof(recv));
+    ct_crc(ct, memory.host, COUNT * sizeof(uint16_t));
+    ct_memory_close(ct, &memory);
     ct_note(ct, " error=%g", worst);
     return worst <= allowed ? CT_OK : ct_fail(ct, CT_WRONG, "a sum is %g off %g", worst, right);
 }
@@ -332,21 +353,26 @@ static uint32_t mixed_bits(ncclDataType_t type, uint64_t hash)
 static int bits_once(struct ct *ct, ncclDataType_t type, ncclRedOp_t op, size_t count)
 {
     size_t bytes = hetccl_reference_type_bytes(type);
-    char *data = malloc(count * bytes + 1);
+    struct ct_memory memory;
     ncclResult_t result;
+    int code = ct_memory_open(ct, count * bytes, &memory);
 
-    if (data == NULL)
-        return ct_fail(ct, CT_SETUP, "no memory");
+    if (code != CT_OK)
+        return code;
     for (size_t i = 0; i < count; i++) {
         uint32_t bits = mixed_bits(type, hash_of(ct, 4, ct->options.rank, i));
 
-        memcpy(data + i * bytes, &bits, bytes);
+        memcpy(memory.host + i * bytes, &bits, bytes);
     }
-    result = ncclAllReduce(data, data, count, type, op, ct->comm, NULL);
-    if (result == ncclSuccess)
-        ct_crc(ct, data, count * bytes);
-    free(data);
-    return result == ncclSuccess ? CT_OK : ct_fail_call(ct, "ncclAllReduce", result);
+    code = ct_memory_push(ct, &memory);
+    if (code != CT_OK)
+        return code;
+    result = ncclAllReduce(memory.device, memory.device, count, type, op, ct->comm, ct->stream);
+    code = result == ncclSuccess ? ct_memory_pull(ct, &memory) : ct_fail_call(ct, "ncclAllReduce", result);
+    if (code == CT_OK)
+        ct_crc(ct, memory.host, count * bytes);
+    ct_memory_close(ct, &memory);
+    return code;
 }
 
 /* The runner compares the checksums of all ranks. */

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from bench import SKIP_REASONS, Bench, Failure, Skip  # noqa: E402
 
 GROUPS = ("address", "bootstrap", "shm", "failure", "semantics", "mixed", "resources", "talk", "program",
-          "run")
+          "run", "cuda")
 INSIDE = "HETCCL_TEST_INSIDE"
 
 

@@ -36,7 +36,7 @@ struct state {
     struct hetccl_bridge_control *control;
     struct hetccl_scale scale, one;
     uint32_t n_ops, n_local, n_send_lanes, n_local_blocks, n_send_blocks, lane_blocks;
-    uint32_t tag, red, type, element_bytes;
+    uint32_t tag, red, type, element_bytes, number;
     struct hetccl_bridge_memory *memory;
     block_function *reduce; /* of the call's type */
 };
@@ -132,6 +132,7 @@ HETCCL_KERNEL_INLINE uint32_t report_foreign(const struct state *s, uint32_t lan
     control->lane = lane;
     control->seen = seen;
     control->expected = expected;
+    control->number = s->number;
     flag_store_release(&control->error, 1);
     flag_store_release(&control->stop, 1);
     return STOP;
@@ -616,6 +617,7 @@ HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args)
     s.tag = args.tag;
     s.red = args.red;
     s.type = args.type;
+    s.number = args.number;
     s.element_bytes = type_bytes((enum hetccl_type)args.type);
     if (args.scale_pointer != 0)
         s.scale.bits = element_load(args.scale_pointer, 0, s.element_bytes);

@@ -95,7 +95,8 @@ struct hetccl_bridge_control {
     uint32_t stop;  /* not 0: every kernel of the communicator ends as soon as it waits for something */
     uint32_t error; /* 1: a lane brought a piece of another call */
     uint32_t lane, seen, expected;
-    uint32_t reserved[11];
+    uint32_t number; /* of the launch that saw it; 0: a captured one */
+    uint32_t reserved[10];
     uint32_t n_ended;    /* launches, replayed ones too; wraps around */
     uint32_t n_waiting;  /* n_ended + 1 of the launch that was last seen waiting for long */
     uint32_t last_ended; /* the number of the last launch that ended and had one */
