@@ -218,7 +218,7 @@ uint32_t hetccl_bridge_last_ended(const struct hetccl_bridge *bridge)
 void hetccl_bridge_release(struct hetccl_bridge *bridge)
 {
     if (bridge->copier != NULL)
-        hetccl_copier_release(bridge->copier, hetccl_bridge_last_ended(bridge));
+        hetccl_copier_release(bridge->copier, bridge->control);
 }
 
 /* ---- the order of streams ---- */
