@@ -19,6 +19,7 @@ from job import Job, add_options, median_seconds
 
 # What Gloo can't do with tensors of a GPU: it fails, or ends the process (torch 2.11).
 GLOO_CANT_ON_GPU = ("all_to_all", "send/recv")
+NAMES = ("all_reduce", "broadcast", "all_to_all", "send/recv", "all_gather", "reduce_scatter")
 
 
 def size_of(text):
@@ -41,35 +42,30 @@ def send_recv(job, group, send, receive):
         work.wait()
 
 
-def calls(job, group, size):
-    """Name -> a call of that many bytes of float32."""
+def make_call(job, group, name, size):
+    """A call of that many bytes of float32."""
     n = max(size // 4, job.size)
     n -= n % job.size
-    whole, other, part = (torch.zeros(length, device=job.device) for length in (n, n, n // job.size))
+    whole, part = torch.zeros(n, device=job.device), torch.zeros(n // job.size, device=job.device)
+    other = torch.zeros(n if name in ("all_to_all", "send/recv") else 0, device=job.device)
     return {
         "all_reduce": lambda: dist.all_reduce(whole, group=group),
-        "all_gather": lambda: dist.all_gather_into_tensor(whole, part, group=group),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
         "broadcast": lambda: dist.broadcast(whole, 0, group=group),
         "all_to_all": lambda: dist.all_to_all_single(other, whole, group=group),
         "send/recv": lambda: send_recv(job, group, whole, other),
-    }
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part, group=group),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole, group=group),
+    }[name]
 
 
-def measure(job, group, backend, size, options):
-    """Name -> seconds, None where the backend can't."""
-    times = {}
-    for name, call in calls(job, group, size).items():
-        if options.only and name not in options.only:
-            continue
-        if backend == "gloo" and job.is_cuda and name in GLOO_CANT_ON_GPU:
-            times[name] = None
-            continue
-        for _ in range(3):
-            call()
-        n_calls = 1 if size >= 4 << 20 else 20
-        times[name] = median_seconds(job, call, n_calls, options.repeats)
-    return times
+def measure(job, group, backend, name, size, options):
+    """Seconds of a call; None where the backend can't."""
+    if backend == "gloo" and job.is_cuda and name in GLOO_CANT_ON_GPU:
+        return None
+    call = make_call(job, group, name, size)
+    for _ in range(3):
+        call()
+    return median_seconds(job, call, 1 if size >= 4 << 20 else 20, options.repeats)
 
 
 def measure_ceiling(job):
@@ -89,20 +85,20 @@ def measure_ceiling(job):
     return n / median_seconds(job, both, 8, 9) / 1e9
 
 
-def print_tables(job, results, sizes, backends):
-    """A table for each collective: a row a size; with two backends the ratio of the second's time to the first's."""
-    for name in next(iter(results.values()))[sizes[0]]:
-        head = ["bytes", *(f"{backend} {unit}" for backend in backends for unit in ("µs", "GB/s"))]
+def print_table(job, name, sizes, results):
+    """A row a size; with two backends the ratio of the second's time to the first's."""
+    backends = list(results)
+    head = ["bytes", *(f"{backend} {unit}" for backend in backends for unit in ("µs", "GB/s"))]
+    if len(backends) == 2:
+        head.append(f"{backends[1]} / {backends[0]}")
+    job.say(f"\n{name}, {job.size} ranks, float32 on {job.device.type}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for number, size in enumerate(sizes):
+        row, times = [words_of(size)], [results[backend][number] for backend in backends]
+        for seconds in times:
+            row += ["-", "-"] if seconds is None else [f"{seconds * 1e6:.1f}", f"{size / seconds / 1e9:.3f}"]
         if len(backends) == 2:
-            head.append(f"{backends[1]} / {backends[0]}")
-        job.say(f"\n{name}, {job.size} ranks, float32 on {job.device.type}\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
-        for size in sizes:
-            row, times = [words_of(size)], [results[backend][size][name] for backend in backends]
-            for seconds in times:
-                row += ["-", "-"] if seconds is None else [f"{seconds * 1e6:.1f}", f"{size / seconds / 1e9:.3f}"]
-            if len(backends) == 2:
-                row.append("-" if None in times else f"{times[1] / times[0]:.1f}")
-            job.say(f"| {' | '.join(row)} |")
+            row.append("-" if None in times else f"{times[1] / times[0]:.1f}")
+        job.say(f"| {' | '.join(row)} |")
 
 
 def main():
@@ -111,22 +107,22 @@ def main():
     parser.add_argument("--backends", help="one or two, separated by a comma (default: what --backend says)")
     parser.add_argument("--sizes", default="1K,64K,1M,16M,128M", help="bytes, with K, M, G")
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--only", type=lambda text: text.split(","), help="collectives, separated by commas")
+    parser.add_argument("--only", type=lambda text: text.split(","), help=f"of {', '.join(NAMES)}")
     options = parser.parse_args()
     backends = (options.backends or options.backend).split(",")
-    if not set(backends) <= {"nccl", "gloo"} or len(backends) > 2:
-        parser.error("--backends takes nccl, gloo, or both")
+    if not set(backends) <= {"nccl", "gloo"} or len(backends) > 2 or set(options.only or ()) - set(NAMES):
+        parser.error("--backends takes nccl, gloo or both, --only names of collectives")
     options.backend = backends[0]
     job, sizes = Job(options), [size_of(text) for text in options.sizes.split(",")]
-    results = {}
-    for backend in backends:
-        group = dist.group.WORLD if backend == job.backend else dist.new_group(backend=backend)
-        results[backend] = {size: measure(job, group, backend, size, options) for size in sizes}
-    print_tables(job, results, sizes, backends)
     if job.is_cuda:
         ceiling = measure_ceiling(job)
-        job.say(f"\nCeiling: each rank moves {ceiling:.1f} GB/s each way between GPU and host memory while all do; two equal islands "
+        job.say(f"Ceiling: each rank moves {ceiling:.1f} GB/s each way between GPU and host memory while all do; two equal islands "
                 f"that exchange through host memory can reach an all_reduce algbw of {ceiling * job.size / 2:.1f} GB/s.")
+    groups = {backend: dist.group.WORLD if backend == job.backend else dist.new_group(backend=backend) for backend in backends}
+    for name in options.only or NAMES:
+        results = {backend: [measure(job, group, backend, name, size, options) for size in sizes]
+                   for backend, group in groups.items()}
+        print_table(job, name, sizes, results)
     job.close()
     return 0
 

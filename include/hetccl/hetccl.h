@@ -31,7 +31,7 @@ typedef struct {
     int island;     /* index of this rank's island */
     int islandRank; /* index of this rank inside it */
     int islandSize;
-    int nHosts;
+    int nHosts; /* 0: unknown, as the vendor's library made this child of a native communicator */
     const char
         *vendor; /* "nvidia", "amd", "cpu"; static storage, like all strings here unless said otherwise */
     const char *engine;   /* "ccl", "p2p", "shm", "none" for an island of one rank */

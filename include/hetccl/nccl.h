@@ -14,7 +14,8 @@
  * communicator at a time, but for ncclCommGetAsyncError(), ncclCommAbort(), ncclCommRevoke() and the getters,
  * which any thread may call at any moment. Order    every rank makes the same collective calls of a
  * communicator in the same order. Groups   between ncclGroupStart() and ncclGroupEnd() calls are only checked
- * and queued.
+ * and queued. Native   where all ranks of a communicator are NVIDIA GPUs with NCCL, that gets its calls as
+ * they come, and offers what is said below not to be offered: docs/semantics.md, "Native communicators".
  */
 #ifndef NCCL_H_
 #define NCCL_H_

@@ -183,13 +183,14 @@ static enum hetccl_status launch_call(struct hetccl_comm *comm, const struct het
 enum hetccl_status hetccl_group_submit_call(struct hetccl_comm *comm, const struct hetccl_call *call,
                                             const struct hetccl_bias *bias)
 {
+    const struct hetccl_comm_item item = {.comm = comm, .call = *call};
     enum hetccl_status status;
 
     if (group.depth > 0)
         return queue_call(comm, call, bias);
-    if (!hetccl_comm_is_blocking(comm))
+    if (!hetccl_comm_is_blocking(comm) && !hetccl_comm_are_connected(&item, 1))
         return launch_call(comm, call, bias);
-    status = hetccl_comm_run(&(struct hetccl_comm_item){.comm = comm, .call = *call}, 1);
+    status = hetccl_comm_run(&item, 1);
     return status == HETCCL_OK ? hetccl_bias_apply(comm, call, bias) : status;
 }
 
@@ -270,7 +271,8 @@ static enum hetccl_status run_group(void)
         hetccl_work_undo(&group.work);
         return hetccl_fail_quietly(group.error, "%s", group.error_text);
     }
-    if (group.mode == MODE_NON_BLOCKING && group.work.n_items + group.work.n_jobs > 0)
+    if (group.mode == MODE_NON_BLOCKING && group.work.n_items + group.work.n_jobs > 0 &&
+        (group.work.n_jobs > 0 || !hetccl_comm_are_connected(group.work.items, group.work.n_items)))
         return hetccl_work_launch(&group.work);
     return hetccl_work_run(&group.work, true);
 }

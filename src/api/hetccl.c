@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/native.h"
 #include "base/memory.h"
 
 #define TEXT(x)          #x
@@ -41,18 +42,40 @@ static enum hetccl_status find_topo(ncclComm_t handle, const char *function, str
     return HETCCL_OK;
 }
 
+/* Of a child that the vendor's library made, of which we know no more. */
+static enum hetccl_status read_native_child(const struct hetccl_comm *comm,
+                                            const struct hetccl_comm_head *native, hetcclCommInfo_t *info)
+{
+    bool is_amd = strcmp(native->api->name, "RCCL") == 0;
+    hetcclCommInfo_t filled = {.nRanks = hetccl_comm_n_ranks(comm),
+                               .rank = hetccl_comm_rank(comm),
+                               .nIslands = 1,
+                               .islandRank = hetccl_comm_rank(comm),
+                               .islandSize = hetccl_comm_n_ranks(comm),
+                               .vendor = is_amd ? "amd" : "nvidia",
+                               .engine = hetccl_engine_name(HETCCL_ENGINE_CCL),
+                               .device = is_amd ? "hip" : "cuda",
+                               .lastPlan = ""};
+
+    return hand_over(info, &filled, sizeof(filled), "hetcclCommInfo");
+}
+
 static enum hetccl_status read_comm_info(ncclComm_t handle, hetcclCommInfo_t *info)
 {
+    const struct hetccl_comm_head *native = hetccl_comm_native(handle);
     static const char function[] = "hetcclCommInfo";
     hetcclCommInfo_t filled = {.size = 0};
     const struct hetccl_topo *topo = NULL;
     const struct hetccl_island *island;
     struct hetccl_comm *comm = NULL;
     bool is_small = false;
-    enum hetccl_status status = find_topo(handle, function, &comm, &topo);
+    enum hetccl_status status = hetccl_pointer_check(info, function, "info");
 
+    if (native != NULL && status == HETCCL_OK &&
+        hetccl_comm_topo((struct hetccl_comm *)(void *)handle) == NULL)
+        return read_native_child((const struct hetccl_comm *)(const void *)native, native, info);
     if (status == HETCCL_OK)
-        status = hetccl_pointer_check(info, function, "info");
+        status = find_topo(handle, function, &comm, &topo);
     if (status != HETCCL_OK)
         return status;
     filled.nRanks = hetccl_comm_n_ranks(comm);

@@ -59,6 +59,8 @@ static const struct setting settings[] = {
      "1: no shared memory, neither links nor engine"},
     {"CHUNK_BYTES", NULL, TYPE_SIZE, AT(chunk_bytes), "bytes", "1M", 1, 1ull << 32, NULL, true,
      "bytes of a rank's share that flow through the pipeline at a time"},
+    {"GPU_CHUNK_BYTES", NULL, TYPE_SIZE, AT(gpu_chunk_bytes), "bytes", "2M", 1, 1ull << 32, NULL, true,
+     "the same where ranks compute on GPUs"},
     {"SMALL_BYTES", NULL, TYPE_SIZE, AT(small_bytes), "bytes", "16K", 0, 1ull << 32, NULL, true,
      "messages up to this may take a one-phase plan that sends more than the bound"},
     {"SLOT_BYTES", "NCCL_BUFFSIZE", TYPE_SIZE, AT(slot_bytes), "bytes", "256K", 4096, 1ull << 30, NULL, true,
@@ -359,6 +361,11 @@ enum hetccl_status hetccl_config_parse(struct hetccl_config *out)
     pthread_once(&once, look_for_strangers);
     *out = config;
     return HETCCL_OK;
+}
+
+bool hetccl_config_has_vendor_root(void)
+{
+    return getenv("NCCL_COMM_ID") != NULL;
 }
 
 const char *hetccl_config_library_path(void)

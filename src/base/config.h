@@ -47,7 +47,7 @@ struct hetccl_config {
     char link[HETCCL_CONFIG_TEXT_BYTES]; /* allowed link kinds, best first: "shm,tcp" */
     char algo[HETCCL_CONFIG_TEXT_BYTES]; /* forced plan; "" lets the cost model choose */
     bool shm_disable;
-    uint64_t chunk_bytes;
+    uint64_t chunk_bytes, gpu_chunk_bytes;
     uint64_t small_bytes; /* messages up to this may take a one-phase plan */
     uint64_t slot_bytes;
     uint64_t ring_slot_bytes; /* of a GPU's rings */
@@ -92,6 +92,10 @@ void hetccl_config_print(const struct hetccl_config *config, FILE *stream);
  * slot, algo, link, sockets, island_split ...). Which those are stands in the table.
  */
 uint64_t hetccl_config_wire_hash(const struct hetccl_config *config);
+
+/* NCCL_COMM_ID is set: the vendor's library would listen at that address too, and one of us two would fail.
+ */
+bool hetccl_config_has_vendor_root(void);
 
 /* LD_LIBRARY_PATH, or "": one of the places where a vendor's library is looked for. */
 const char *hetccl_config_library_path(void);

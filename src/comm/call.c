@@ -193,7 +193,7 @@ static struct hetccl_plan_request make_request(const struct hetccl_comm *comm, c
         .send_offsets = call->send_offsets,
         .recv_counts = call->recv_counts,
         .recv_offsets = call->recv_offsets,
-        .chunk_bytes = comm->config.chunk_bytes,
+        .chunk_bytes = comm->has_async_ranks ? comm->config.gpu_chunk_bytes : comm->config.chunk_bytes,
         .small_bytes = comm->config.small_bytes,
         .algo = comm->config.algo,
     };
@@ -234,6 +234,7 @@ static enum hetccl_status start_plan(struct hetccl_comm *comm)
         .red = active->call.op.red,
         .scale = active->call.op.is_average ? hetccl_scale_of_average(active->call.type, comm->n_ranks)
                                             : active->call.op.scale,
+        .scale_pointer = active->call.op.scale_pointer,
         .stream = {active->call.stream},
         .tag = comm->recent_tags[comm->sequence % HETCCL_RECENT_TAGS],
         .channel = HETCCL_CHANNEL_COLLECTIVE,
@@ -273,6 +274,42 @@ enum hetccl_status hetccl_collective_start(struct hetccl_comm *comm, const struc
     return status;
 }
 
+static enum hetccl_status is_connected(struct hetccl_comm *comm, const struct hetccl_call *call)
+{
+    struct hetccl_cached_plan *cached;
+    struct hetccl_plan_request request;
+    const struct hetccl_ring *ring;
+    enum hetccl_status status;
+
+    if (comm->bridge == NULL || needs_widening(call) || call->coll == HETCCL_ALLTOALLV)
+        return HETCCL_AGAIN;
+    if (call->coll == HETCCL_P2P)
+        return (uint32_t)call->root == comm->rank
+                   ? HETCCL_OK
+                   : hetccl_comm_find_ring(comm, (uint32_t)call->root, HETCCL_CHANNEL_P2P, &ring);
+    if (call->count == 0)
+        return HETCCL_OK;
+    request = make_request(comm, call);
+    status = hetccl_comm_find_plan(comm, &request, &cached);
+    return status == HETCCL_OK
+               ? hetccl_run_connect(cached->run, request.elem_bytes, HETCCL_CHANNEL_COLLECTIVE)
+               : status;
+}
+
+bool hetccl_comm_are_connected(const struct hetccl_comm_item *items, size_t n_items)
+{
+    bool are_connected = true;
+
+    for (size_t i = 0; i < n_items && are_connected; i++) {
+        struct hetccl_comm *comm = items[i].comm;
+
+        atomic_fetch_add(&comm->n_inside, 1);
+        are_connected = is_connected(comm, &items[i].call) == HETCCL_OK;
+        atomic_fetch_sub(&comm->n_inside, 1);
+    }
+    return are_connected;
+}
+
 void hetccl_comm_count_run(struct hetccl_comm *comm, const struct hetccl_run *run)
 {
     const struct hetccl_run_counters *counters = hetccl_run_read_counters(run);
@@ -300,5 +337,6 @@ enum hetccl_status hetccl_collective_finish(struct hetccl_comm *comm)
     if (status == HETCCL_OK && comm->bridge != NULL)
         status = hetccl_bridge_leave(comm->bridge, (struct hetccl_stream){original->stream},
                                      needs_widening(original));
+    hetccl_comm_wake_progress(comm);
     return status;
 }

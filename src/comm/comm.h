@@ -176,6 +176,13 @@ HETCCL_NODISCARD enum hetccl_status hetccl_comm_apply_bias(struct hetccl_comm *c
                                                            const struct hetccl_call *call, const void *bias,
                                                            enum hetccl_red red);
 
+/*
+ * hetccl_comm_are_connected -- whether hetccl_comm_run() would return without having waited for another rank:
+ * the communicators are on asynchronous devices, and all that the calls need is connected. Failures show in
+ * hetccl_comm_run().
+ */
+bool hetccl_comm_are_connected(const struct hetccl_comm_item *items, size_t n_items);
+
 /* ncclCommRegister: remembers a range (used by links that need registration). *handle_out is never NULL on
  * success. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_register(struct hetccl_comm *comm, void *buffer, size_t bytes,

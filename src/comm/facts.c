@@ -91,8 +91,15 @@ static enum hetccl_status find_library(const struct hetccl_comm *comm, struct he
     enum hetccl_ccl_kind kind =
         strcmp(comm->device->ops->name, "hip") == 0 ? HETCCL_CCL_RCCL : HETCCL_CCL_NCCL;
     const struct hetccl_ccl_api *api;
-    enum hetccl_status status = hetccl_ccl_get(kind, &comm->config, &api);
+    enum hetccl_status status = HETCCL_OK;
 
+    if (hetccl_config_has_vendor_root())
+        status = hetccl_fail_quietly(
+            HETCCL_ERR_USAGE,
+            "the vendor's library can't be used while NCCL_COMM_ID is set, as it would take "
+            "that address for its own; set HETCCL_COMM_ID instead");
+    else
+        status = hetccl_ccl_get(kind, &comm->config, &api);
     if (status == HETCCL_OK) {
         own->engine = HETCCL_ENGINE_CCL;
         own->library_key = (uint64_t)api->version;
@@ -114,6 +121,8 @@ static enum hetccl_status read_engines(const struct hetccl_comm *comm, struct he
 
     own->flags = may_share ? HETCCL_WIRE_PEER_SHARES_MEMORY : 0;
     own->engine = HETCCL_ENGINE_NONE;
+    if (!comm->device->ops->is_synchronous)
+        own->flags |= HETCCL_WIRE_PEER_IS_ASYNC;
     if (comm->device->ops->is_synchronous) {
         own->engine = may_share ? HETCCL_ENGINE_SHM : HETCCL_ENGINE_NONE;
         return HETCCL_OK;
@@ -187,6 +196,7 @@ enum hetccl_status hetccl_comm_exchange_facts(struct hetccl_comm *comm)
         if (!hetccl_wire_peer_decode(all + (size_t)rank * sizeof(record), peer) ||
             peer->vendor >= HETCCL_VENDORS || peer->engine >= HETCCL_ENGINE_KINDS)
             status = hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent facts that this rank can't read", rank);
+        comm->has_async_ranks |= (peer->flags & HETCCL_WIRE_PEER_IS_ASYNC) != 0;
     }
     hetccl_free(all);
     return status == HETCCL_OK ? check_settings(comm) : status;

@@ -15,6 +15,8 @@
  *   native.c     communicators that are the vendor library's own
 >>>>>>> ccl
  *   rings.c      the same for asynchronous devices
+ *   mixed.c      links from synchronous devices to asynchronous ones
+ *   progress.c   a thread that forwards rings over links
  *   watch.c      a thread that watches what runs on one
  *   cache.c      plans and their workspaces
  *   call.c       checks, one collective
@@ -71,7 +73,10 @@ struct hetccl_peer_link {
     struct hetccl_segment segment;
     struct hetccl_mesh_stream *streams[HETCCL_LINK_TCP_MAX_SOCKETS];
     int sockets[HETCCL_LINK_TCP_MAX_SOCKETS];
-    struct hetccl_ring ring; /* instead of a link, on an asynchronous device; over `segment`, or p2p */
+    struct hetccl_ring ring; /* on an asynchronous device; over `segment`, p2p, or forwarded over `link` */
+    bool has_ring;           /* and it is connected */
+    struct hetccl_forward *forward; /* of `ring`, on a synchronous device; `pieces` takes it over */
+    struct hetccl_link *pieces;     /* to an asynchronous peer, from a synchronous one: works on `ring` */
 };
 
 /* A buffer that grows and stays. */
@@ -104,6 +109,14 @@ struct hetccl_session {
 
 enum { HETCCL_RECENT_TAGS = 8 };
 
+/* The thread that forwards rings (progress.c). */
+struct hetccl_progress {
+    struct hetccl_doorbell doorbell; /* it sleeps on it when no launch is under way */
+    struct hetccl_progress_entry *_Atomic first;
+    pthread_t thread;
+    atomic_bool has_thread, is_ending;
+};
+
 struct hetccl_comm {
     struct hetccl_comm_head head; /* first: what the API looks at */
     unsigned fork_generation;     /* a forked child must not use it */
@@ -125,6 +138,7 @@ struct hetccl_comm {
     uint32_t n_ranks, rank;
     struct hetccl_mesh *_Atomic mesh; /* set by the initialising thread, read by one that aborts */
     struct hetccl_wire_peer *peers;   /* by rank */
+    bool has_async_ranks;             /* some rank has an asynchronous device; equal on all ranks */
     struct hetccl_topo topo;
     bool has_topo;
     struct hetccl_device *device;     /* NULL: it couldn't be opened, and failure_text says why */
@@ -134,6 +148,7 @@ struct hetccl_comm {
     pthread_t watch_thread;
     bool has_watch_thread;
     atomic_bool is_watch_ending;
+    struct hetccl_progress progress;
     struct hetccl_segment host_segment; /* doorbells of the host's ranks, then the engines' areas */
     uint32_t host_leader;
     uint32_t *host_index_of;              /* by rank: index among the ranks of its host */
@@ -146,6 +161,7 @@ struct hetccl_comm {
     uint64_t sequence;                                      /* of collectives, from 1 */
     struct hetccl_call_tag recent_tags[HETCCL_RECENT_TAGS]; /* [sequence mod HETCCL_RECENT_TAGS] */
     uint64_t stuck_note_sequence;                           /* the last call that the others were told of */
+    uint64_t n_p2p_groups;                                  /* of sends and receives, on this rank */
     uint64_t n_children;
     struct hetccl_cached_plan cache[HETCCL_PLAN_CACHE_ENTRIES];
     uint64_t cache_clock;
@@ -225,15 +241,36 @@ enum {
     HETCCL_MESSAGE_RING = 48
 };
 
-/* links.c */
+/* links.c: what a run of a synchronous rank sends over; and a link as it is, whatever the peer's device. */
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel,
                                                           struct hetccl_link **out);
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_plain_link(struct hetccl_comm *comm, uint32_t peer,
+                                                                uint32_t channel, struct hetccl_link **out);
 void hetccl_comm_close_links(struct hetccl_comm *comm);
 
-/* rings.c */
+/*
+ * mixed.c: a link to an asynchronous peer, told of the call that is under way.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_pieces(struct hetccl_comm *comm, uint32_t peer,
+                                                            uint32_t channel, struct hetccl_link **out);
+bool hetccl_comm_is_async_rank(const struct hetccl_comm *comm, uint32_t rank);
+
+/* rings.c; slots are as large on all ranks. */
+size_t hetccl_comm_ring_slot_bytes(const struct hetccl_comm *comm);
 HETCCL_NODISCARD enum hetccl_status hetccl_comm_find_ring(void *context, uint32_t peer, uint32_t channel,
                                                           const struct hetccl_ring **out);
 void hetccl_comm_close_rings(struct hetccl_comm *comm);
+
+/*
+ * progress.c: the thread forwards from now on; owned by it on success. wake follows what was enqueued. stop
+ * waits until the peers have read everything, unless the communicator has failed; then the forwards are gone,
+ * and their links may be closed.
+ */
+struct hetccl_forward;
+HETCCL_NODISCARD enum hetccl_status hetccl_comm_progress_add(struct hetccl_comm *comm,
+                                                             struct hetccl_forward *forward);
+void hetccl_comm_wake_progress(struct hetccl_comm *comm);
+void hetccl_comm_progress_stop(struct hetccl_comm *comm);
 
 /*
  * watch.c: tells of what goes wrong on the device when no call is there to see it. stop waits for the thread.

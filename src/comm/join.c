@@ -383,7 +383,7 @@ static uint32_t n_sharing(const struct hetccl_comm *comm)
 static enum hetccl_status make_bridge(struct hetccl_comm *comm)
 {
     struct hetccl_bridge_options options = {.n_sharing = n_sharing(comm),
-                                            .slot_bytes = comm->config.ring_slot_bytes,
+                                            .slot_bytes = hetccl_comm_ring_slot_bytes(comm),
                                             .mover = comm->config.mover,
                                             .copy_bytes = comm->config.copy_bytes};
     struct hetccl_bridge *bridge;

@@ -137,6 +137,7 @@ static void release_device(struct hetccl_comm *comm)
 static void release(struct hetccl_comm *comm)
 {
     hetccl_comm_watch_stop(comm);
+    hetccl_comm_progress_stop(comm);
     /* Set only when it failed, or was aborted, between joining the vendor's and becoming native. */
     if (comm->head.vendor != NULL)
         (void)hetccl_ccl_end(comm->head.api, comm->head.vendor, true, ABORT_WAIT_MS);
@@ -177,6 +178,7 @@ void hetccl_comm_ring(struct hetccl_comm *comm)
 {
     if (hetccl_is_error((enum hetccl_status)atomic_load(&comm->state)) || atomic_load(&comm->is_interrupted))
         stop_launches(comm);
+    hetccl_comm_wake_progress(comm);
     hetccl_doorbell_ring(comm->private_doorbell);
     if (comm->own_doorbell != comm->private_doorbell)
         hetccl_doorbell_ring(comm->own_doorbell);

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "comm/internal.h"
+#include "exec/forward.h"
 
 enum { SHM_LINK_SLOTS = 4 };
 
@@ -189,10 +190,9 @@ static enum hetccl_status await_answer(struct hetccl_comm *comm, uint32_t peer, 
     return open_streams(comm, peer, channel, entry);
 }
 
-enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel,
-                                         struct hetccl_link **out)
+enum hetccl_status hetccl_comm_find_plain_link(struct hetccl_comm *comm, uint32_t peer, uint32_t channel,
+                                               struct hetccl_link **out)
 {
-    struct hetccl_comm *comm = context;
     struct hetccl_peer_link *entry = &comm->links[(size_t)peer * HETCCL_CHANNELS + channel];
     enum hetccl_status status = HETCCL_OK;
 
@@ -212,10 +212,25 @@ enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t 
     return HETCCL_OK;
 }
 
+enum hetccl_status hetccl_comm_find_link(void *context, uint32_t peer, uint32_t channel,
+                                         struct hetccl_link **out)
+{
+    struct hetccl_comm *comm = context;
+
+    if (hetccl_comm_is_async_rank(comm, peer))
+        return hetccl_comm_find_pieces(comm, peer, channel, out);
+    return hetccl_comm_find_plain_link(comm, peer, channel, out);
+}
+
+/* The segment of a ring is closed after the launches that work on it. */
 static void close_one(struct hetccl_peer_link *entry, size_t n_sockets)
 {
     bool owns_sockets = entry->state == HETCCL_PEER_LINK_STREAMS;
 
+    if (entry->pieces != NULL)
+        entry->pieces->ops->close(entry->pieces);
+    else
+        hetccl_forward_destroy(entry->forward);
     if (entry->link != NULL)
         entry->link->ops->close(entry->link);
     for (size_t i = 0; i < n_sockets; i++) {
@@ -224,15 +239,12 @@ static void close_one(struct hetccl_peer_link *entry, size_t n_sockets)
         else if (owns_sockets && entry->sockets[i] >= 0)
             close(entry->sockets[i]);
     }
-    if (entry->segment.memory != NULL)
+    if (entry->segment.memory != NULL && entry->ring.device == NULL)
         hetccl_segment_fini(&entry->segment);
 }
 
 void hetccl_comm_close_links(struct hetccl_comm *comm)
 {
-    /* On an asynchronous device the entries hold rings. */
-    if (comm->bridge != NULL)
-        return;
     for (size_t i = 0; comm->links != NULL && i < (size_t)comm->n_ranks * HETCCL_CHANNELS; i++)
         close_one(&comm->links[i], comm->config.sockets_per_link);
 }

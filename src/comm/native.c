@@ -16,6 +16,7 @@ enum { ABORT_MS = 2000 };
  */
 struct hetccl_comm_child {
     struct ncclComm *vendor;
+    struct hetccl_comm_child *next; /* of those given up */
     const struct hetccl_ccl_api *api;
     const struct hetccl_comm_head *parent; /* handles' memory is never given back */
     struct ncclComm *parent_vendor;
@@ -140,6 +141,26 @@ static unsigned child_state(struct hetccl_comm_child *child)
     return code != HETCCL_CCL_SUCCESS ? code : state;
 }
 
+/* For what is asked of us and not of the vendor. */
+static void read_place(struct hetccl_comm *comm)
+{
+    int n_ranks = 0, rank = 0;
+
+    (void)comm->head.api->ncclCommCount(comm->head.vendor, &n_ranks);
+    (void)comm->head.api->ncclCommUserRank(comm->head.vendor, &rank);
+    comm->n_ranks = (uint32_t)n_ranks;
+    comm->rank = (uint32_t)rank;
+}
+
+const struct hetccl_comm_head *hetccl_comm_foreign(const void *handle)
+{
+    static _Thread_local struct hetccl_comm_head foreign;
+
+    foreign.api = hetccl_vendor_api_loaded();
+    foreign.vendor = (struct ncclComm *)(uintptr_t)handle;
+    return foreign.api != NULL ? &foreign : NULL;
+}
+
 const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out)
 {
     struct hetccl_comm_child *child;
@@ -152,6 +173,7 @@ const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsi
     if (child != NULL && code == HETCCL_CCL_SUCCESS) {
         comm->head.api = child->api;
         comm->head.vendor = read_slot(child);
+        read_place(comm);
         comm->child = NULL;
         hetccl_free(child);
         atomic_store(&comm->state, (int)HETCCL_OK);
@@ -181,13 +203,21 @@ enum hetccl_status hetccl_comm_vendor_state(struct hetccl_comm *comm)
     return hetccl_ccl_status(code);
 }
 
-/* The slot stays: the vendor's library may still write to it. */
+/* The slots of children that were given up: the vendor's library may still write to them. */
+static struct hetccl_comm_child *abandoned;
+static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
+
 void hetccl_comm_drop_child(struct hetccl_comm *comm)
 {
-    if (comm->child != NULL)
-        hetccl_log(HETCCL_LOG_DEBUG, "comm",
-                   "a child that the vendor's library did not make in time is left");
+    struct hetccl_comm_child *child = comm->child;
+
+    if (child == NULL)
+        return;
     comm->child = NULL;
+    pthread_mutex_lock(&abandoned_lock);
+    child->next = abandoned;
+    abandoned = child;
+    pthread_mutex_unlock(&abandoned_lock);
 }
 
 /* ---- the end ---- */

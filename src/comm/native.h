@@ -43,19 +43,31 @@ struct hetccl_comm_head {
  */
 const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out);
 
-/* The head of a native communicator; NULL for all others, and for whatever is no communicator. */
+/*
+ * hetccl_comm_foreign -- a handle that isn't ours, as if it were the head of a native communicator: valid
+ * until the calling thread asks again. NULL where no vendor's library is loaded.
+ *
+ * Such handles come from the vendor's library itself: it calls its own public functions, and where the
+ * program had loaded it before we did, those calls end here.
+ */
+const struct hetccl_comm_head *hetccl_comm_foreign(const void *handle);
+
+/* The head of a native communicator; NULL for all others of ours, also those that are gone, and for NULL. */
 static inline const struct hetccl_comm_head *hetccl_comm_native(const void *handle)
 {
     const struct hetccl_comm_head *head = handle;
     uint64_t magic;
 
-    if (handle == NULL || ((uintptr_t)handle & (HETCCL_CACHE_LINE - 1)) != 0)
+    if (handle == NULL)
         return NULL;
+    if (((uintptr_t)handle & (HETCCL_CACHE_LINE - 1)) != 0)
+        return hetccl_comm_foreign(handle);
     magic = atomic_load_explicit(&head->magic, memory_order_acquire);
     if (__builtin_expect(magic == HETCCL_COMM_NATIVE, 1))
         return head;
-    return magic == HETCCL_COMM_PENDING ? hetccl_comm_settle((struct hetccl_comm *)(uintptr_t)handle, NULL)
-                                        : NULL;
+    if (magic == HETCCL_COMM_PENDING)
+        return hetccl_comm_settle((struct hetccl_comm *)(uintptr_t)handle, NULL);
+    return magic == HETCCL_COMM_MAGIC || magic == 0 ? NULL : hetccl_comm_foreign(handle);
 }
 
 static inline bool hetccl_comm_is_pending(const struct hetccl_comm *comm)

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rings between asynchronous devices are made at the first use of a pair, as links are. Ranks of one p2p
- * island give each other device memory; otherwise the lower rank makes a segment in host memory that both
- * register. Never blocks on the peer: each look moves it on.
+ * island give each other device memory; those that share host memory work on a segment that the lower rank
+ * makes and both register; others forward rings of their own over a link. Never blocks on the peer: each look
+ * moves it on.
  */
 #include <string.h>
 
 #include "base/memory.h"
 #include "comm/internal.h"
+#include "exec/forward.h"
+
+enum { SLOT_UNIT_BYTES = 16 };
+
+enum pair_kind { PAIR_P2P, PAIR_SHM, PAIR_FORWARDED };
 
 struct segment_offer {
     char name[HETCCL_SEGMENT_NAME_BYTES];
@@ -28,16 +34,26 @@ static bool is_first(const struct hetccl_comm *comm, uint32_t peer)
     return comm->rank < peer;
 }
 
-static bool is_p2p_pair(const struct hetccl_comm *comm, uint32_t peer)
+static enum hetccl_status kind_of(const struct hetccl_comm *comm, uint32_t peer, enum pair_kind *out)
 {
     uint32_t island = comm->topo.island_of[comm->rank];
+    enum hetccl_link_kind kind;
+    enum hetccl_status status;
 
-    return comm->topo.island_of[peer] == island && comm->topo.islands[island].engine == HETCCL_ENGINE_P2P;
+    if (comm->topo.island_of[peer] == island && comm->topo.islands[island].engine == HETCCL_ENGINE_P2P) {
+        *out = PAIR_P2P;
+        return HETCCL_OK;
+    }
+    status = hetccl_topo_link_kind(&comm->topo, comm->rank, peer, &kind);
+    if (status == HETCCL_OK)
+        *out = kind == HETCCL_LINK_SHM ? PAIR_SHM : PAIR_FORWARDED;
+    return status;
 }
 
-static size_t slot_bytes(const struct hetccl_comm *comm)
+/* A multiple of all elements' sizes, so that pieces can be cut without knowing what they are of. */
+size_t hetccl_comm_ring_slot_bytes(const struct hetccl_comm *comm)
 {
-    return comm->bridge->slot_bytes;
+    return comm->config.ring_slot_bytes / SLOT_UNIT_BYTES * SLOT_UNIT_BYTES;
 }
 
 /* A message of exactly this size, or AGAIN. */
@@ -60,7 +76,8 @@ static enum hetccl_status offer_device_memory(struct hetccl_comm *comm, uint32_t
                                               struct hetccl_peer_link *entry)
 {
     struct hetccl_ring_offer offer;
-    enum hetccl_status status = hetccl_ring_p2p_open(comm->device, slot_bytes(comm), &entry->ring, &offer);
+    enum hetccl_status status =
+        hetccl_ring_p2p_open(comm->device, hetccl_comm_ring_slot_bytes(comm), &entry->ring, &offer);
 
     if (status == HETCCL_OK)
         status = hetccl_mesh_send(comm->mesh, peer, message_kind(channel), &offer, sizeof(offer));
@@ -75,7 +92,7 @@ static enum hetccl_status await_device_memory(struct hetccl_comm *comm, uint32_t
     enum hetccl_status status = try_recv(comm, peer, channel, &offer, sizeof(offer));
 
     if (status == HETCCL_OK)
-        status = hetccl_ring_p2p_connect(&entry->ring, slot_bytes(comm), &offer);
+        status = hetccl_ring_p2p_connect(&entry->ring, hetccl_comm_ring_slot_bytes(comm), &offer);
     if (status == HETCCL_OK)
         entry->state = HETCCL_PEER_LINK_READY;
     return status;
@@ -86,13 +103,13 @@ static enum hetccl_status await_device_memory(struct hetccl_comm *comm, uint32_t
 static enum hetccl_status offer_segment(struct hetccl_comm *comm, uint32_t peer, uint32_t channel,
                                         struct hetccl_peer_link *entry)
 {
-    size_t bytes = hetccl_ring_shm_bytes(slot_bytes(comm));
+    size_t bytes = hetccl_ring_shm_bytes(hetccl_comm_ring_slot_bytes(comm));
     struct segment_offer offer;
     enum hetccl_status status = hetccl_segment_create(bytes, bytes, &entry->segment);
 
     if (status == HETCCL_OK)
-        status =
-            hetccl_ring_shm_open(comm->device, entry->segment.memory, slot_bytes(comm), true, &entry->ring);
+        status = hetccl_ring_shm_open(comm->device, entry->segment.memory, hetccl_comm_ring_slot_bytes(comm),
+                                      true, &entry->ring);
     if (status != HETCCL_OK)
         return status;
     memset(&offer, 0, sizeof(offer));
@@ -112,13 +129,13 @@ static enum hetccl_status await_segment(struct hetccl_comm *comm, uint32_t peer,
     if (status != HETCCL_OK)
         return status;
     if (memchr(offer.name, '\0', sizeof(offer.name)) == NULL ||
-        offer.bytes < hetccl_ring_shm_bytes(slot_bytes(comm)))
+        offer.bytes < hetccl_ring_shm_bytes(hetccl_comm_ring_slot_bytes(comm)))
         return hetccl_fail(HETCCL_ERR_REMOTE, "rank %u sent a ring offer that rank %u can't read", peer,
                            comm->rank);
     status = hetccl_segment_open(offer.name, offer.bytes, &entry->segment);
     if (status == HETCCL_OK)
-        status =
-            hetccl_ring_shm_open(comm->device, entry->segment.memory, slot_bytes(comm), false, &entry->ring);
+        status = hetccl_ring_shm_open(comm->device, entry->segment.memory, hetccl_comm_ring_slot_bytes(comm),
+                                      false, &entry->ring);
     if (status == HETCCL_OK)
         status = hetccl_mesh_send(comm->mesh, peer, message_kind(channel), &answer, sizeof(answer));
     if (status == HETCCL_OK)
@@ -139,56 +156,88 @@ static enum hetccl_status await_answer(struct hetccl_comm *comm, uint32_t peer, 
     return HETCCL_OK;
 }
 
-/* ---- both ---- */
+/* ---- rings of this rank alone ---- */
 
-static enum hetccl_status begin(struct hetccl_comm *comm, uint32_t peer, uint32_t channel,
-                                struct hetccl_peer_link *entry)
+static enum hetccl_status open_forwarded(struct hetccl_comm *comm, uint32_t peer, uint32_t channel,
+                                         struct hetccl_peer_link *entry)
 {
-    enum hetccl_link_kind kind;
-    enum hetccl_status status;
+    struct hetccl_ring_view send, recv;
+    struct hetccl_link *link;
+    enum hetccl_status status = hetccl_comm_find_plain_link(comm, peer, channel, &link);
 
-    if (is_p2p_pair(comm, peer))
-        return offer_device_memory(comm, peer, channel, entry);
-    status = hetccl_topo_link_kind(&comm->topo, comm->rank, peer, &kind);
     if (status != HETCCL_OK)
         return status;
-    if (kind != HETCCL_LINK_SHM)
-        return hetccl_fail(HETCCL_ERR_USAGE,
-                           "rank %u and rank %u on host %s have no shared memory, and device %s has no link "
-                           "of kind %s yet",
-                           comm->rank, peer, comm->peers[peer].host_name, comm->device->ops->name,
-                           hetccl_link_name(kind));
+    status =
+        hetccl_ring_own_open(comm->device, hetccl_comm_ring_slot_bytes(comm), &entry->ring, &send, &recv);
+    if (status != HETCCL_OK)
+        return status;
+    status = hetccl_forward_create(&send, &recv, link, &entry->forward);
+    /* A synchronous rank moves its pieces itself. */
+    if (status != HETCCL_OK || comm->bridge == NULL)
+        return status;
+    status = hetccl_comm_progress_add(comm, entry->forward);
+    if (status == HETCCL_OK)
+        entry->forward = NULL;
+    return status;
+}
+
+/* ---- all ---- */
+
+static enum hetccl_status begin(struct hetccl_comm *comm, uint32_t peer, uint32_t channel, bool is_p2p,
+                                struct hetccl_peer_link *entry)
+{
+    if (is_p2p)
+        return offer_device_memory(comm, peer, channel, entry);
     if (is_first(comm, peer))
         return offer_segment(comm, peer, channel, entry);
     entry->state = HETCCL_PEER_LINK_AWAITED;
     return HETCCL_OK;
 }
 
-static enum hetccl_status go_on(struct hetccl_comm *comm, uint32_t peer, uint32_t channel,
+static enum hetccl_status go_on(struct hetccl_comm *comm, uint32_t peer, uint32_t channel, bool is_p2p,
                                 struct hetccl_peer_link *entry)
 {
     if (entry->state == HETCCL_PEER_LINK_OFFERED)
         return await_answer(comm, peer, channel, entry);
-    if (is_p2p_pair(comm, peer))
+    if (is_p2p)
         return await_device_memory(comm, peer, channel, entry);
     return await_segment(comm, peer, channel, entry);
+}
+
+static enum hetccl_status connect(struct hetccl_comm *comm, uint32_t peer, uint32_t channel,
+                                  enum pair_kind kind, struct hetccl_peer_link *entry)
+{
+    enum hetccl_status status = HETCCL_OK;
+
+    if (kind == PAIR_FORWARDED)
+        return open_forwarded(comm, peer, channel, entry);
+    if (entry->state == HETCCL_PEER_LINK_NONE)
+        status = begin(comm, peer, channel, kind == PAIR_P2P, entry);
+    if (status == HETCCL_OK && entry->state != HETCCL_PEER_LINK_READY)
+        status = go_on(comm, peer, channel, kind == PAIR_P2P, entry);
+    return status;
 }
 
 enum hetccl_status hetccl_comm_find_ring(void *context, uint32_t peer, uint32_t channel,
                                          const struct hetccl_ring **out)
 {
+    static const char *const names[] = {
+        [PAIR_P2P] = "p2p", [PAIR_SHM] = "shm", [PAIR_FORWARDED] = "forwarded"};
     struct hetccl_comm *comm = context;
     struct hetccl_peer_link *entry = &comm->links[(size_t)peer * HETCCL_CHANNELS + channel];
-    enum hetccl_status status = HETCCL_OK;
+    enum pair_kind kind;
+    enum hetccl_status status;
 
-    if (entry->state == HETCCL_PEER_LINK_NONE)
-        status = begin(comm, peer, channel, entry);
-    if (status == HETCCL_OK && entry->state != HETCCL_PEER_LINK_READY)
-        status = go_on(comm, peer, channel, entry);
-    if (status != HETCCL_OK)
-        return status;
-    hetccl_log(HETCCL_LOG_DEBUG, "ring", "rank %u to rank %u channel %u: %s", comm->rank, peer, channel,
-               is_p2p_pair(comm, peer) ? "p2p" : "shm");
+    if (!entry->has_ring) {
+        status = kind_of(comm, peer, &kind);
+        if (status == HETCCL_OK)
+            status = connect(comm, peer, channel, kind, entry);
+        if (status != HETCCL_OK)
+            return status;
+        entry->has_ring = true;
+        hetccl_log(HETCCL_LOG_DEBUG, "ring", "rank %u to rank %u channel %u: %s", comm->rank, peer, channel,
+                   names[kind]);
+    }
     *out = &entry->ring;
     return HETCCL_OK;
 }

@@ -105,6 +105,7 @@ static enum hetccl_status start_p2p(const struct group *group, struct hetccl_com
 
     if (n == 0)
         return HETCCL_OK;
+    comm->n_p2p_groups++;
     status = hetccl_alloc(n, sizeof(*list), &list);
     if (status != HETCCL_OK)
         return status;
@@ -141,6 +142,7 @@ static enum hetccl_status progress_p2p(const struct group *group, struct hetccl_
         status = hetccl_run_progress(session->p2p_run, moved_out);
     if (status == HETCCL_OK && comm->bridge != NULL)
         status = join_p2p_streams(group, comm, false);
+    hetccl_comm_wake_progress(comm);
     if (status != HETCCL_OK)
         return status;
     hetccl_comm_count_run(comm, session->p2p_run);

@@ -137,6 +137,9 @@ struct hetccl_reduce {
  * arguments that can't be right, else HETCCL_ERR_DEVICE naming the runtime's function, its code and a hint. A
  * kernel's failure is seen by whatever operation comes next (HETCCL_ERR_DEVICE), and by all after it.
  *
+ * make_current       the device becomes the calling thread's, as by cudaSetDevice(), and stays it: for tests
+ * and tools. Nothing on the host.
+ *
  * close              gives everything back that open took; never fails. What the caller created goes first.
  * bind_thread        makes the device the calling thread's current one, and leaves it so: for threads of our
  * own in which a vendor's library is called.
@@ -204,6 +207,7 @@ struct hetccl_device_ops {
     const char *name; /* "host" */
     bool is_synchronous;
     void (*close)(struct hetccl_device *device);
+    void (*make_current)(struct hetccl_device *device);
     enum hetccl_status (*bind_thread)(struct hetccl_device *device);
 
     enum hetccl_status (*mem_alloc)(struct hetccl_device *device, size_t bytes, enum hetccl_memory_kind kind,
@@ -279,9 +283,10 @@ struct hetccl_device_ops {
 
 struct hetccl_device {
     const struct hetccl_device_ops *ops;
-    int ordinal;      /* as the runtime numbers it; 0 on the host */
-    uint64_t pci_key; /* equal on ranks that share the physical device; 0 on the host */
-    char arch[32];    /* "x86-64", "sm_90", "gfx942" */
+    unsigned n_devices; /* of this kind, as far as the process may see them; 1 on the host */
+    int ordinal;        /* as the runtime numbers it; 0 on the host */
+    uint64_t pci_key;   /* equal on ranks that share the physical device; 0 on the host */
+    char arch[32];      /* "x86-64", "sm_90", "gfx942" */
 
     /* What it can do. */
     bool has_ipc;           /* ipc_* */

@@ -45,6 +45,7 @@ struct hetccl_engine_op {
     enum hetccl_red red;
     bool is_raw; /* reductions: scale my input by `scale` first (ranks may have different ones) */
     struct hetccl_scale scale;
+    const void *scale_pointer;  /* enqueue: device memory with the factor, read when it runs; NULL: scale */
     struct hetccl_call_tag tag; /* compared between the ranks */
 };
 
@@ -56,10 +57,10 @@ struct hetccl_engine;
  * on, HETCCL_ERR_USAGE on ranks that disagree (naming both), HETCCL_ERR_REMOTE when a rank has left.
  *           *moved_out says whether anything moved, for the caller's decision to spin or to sleep.
  * enqueue   instead of start and progress, for engines of asynchronous devices (NULL in others; start and
- * progress of those that have it refuse): puts the operation on the stream and returns. *op may be reused at once,
- * its pieces too; its buffers are in use until the stream has got there. Capturable. May block at the first
- * operation of a kind, while the ranks connect; an error leaves the engine in no defined state.
- * destroy   at any moment; tells the others that this rank has left. Takes NULL.
+ * progress of those that have it refuse): puts the operation on the stream and returns. *op may be reused at
+ * once, its pieces too; its buffers are in use until the stream has got there. Capturable. May block at the
+ * first operation of a kind, while the ranks connect; an error leaves the engine in no defined state. destroy
+ * at any moment; tells the others that this rank has left. Takes NULL.
  */
 struct hetccl_engine_ops {
     const char *name; /* "shm" */

@@ -9,7 +9,7 @@
 #include "exec/copier.h"
 
 enum {
-    BLOCKS_A_UNIT = 2, /* that surely run at once on one multiprocessor */
+    UNITS_A_BLOCK = 2, /* see max_blocks() */
     LEAST_BLOCKS = 4,
     STOP_WAIT_MS = 1500,
     LEAST_BLOB_BYTES = 4096,
@@ -75,6 +75,8 @@ static void give_back(struct hetccl_bridge *bridge)
         hetccl_free(blob);
     }
     hetccl_copier_destroy(bridge->copier);
+    device->ops->stream_destroy(device, bridge->engine_stream);
+    device->ops->stream_destroy(device, bridge->release_stream);
     device->ops->event_destroy(device, bridge->event);
     device->ops->event_destroy(device, bridge->capture_event);
     device->ops->event_destroy(device, bridge->join_event);
@@ -117,6 +119,17 @@ static enum hetccl_status make_events(struct hetccl_bridge *bridge)
     return status;
 }
 
+/*
+ * A block that waits keeps its multiprocessor's registers and shared memory, and a large matrix product may
+ * need all of them: with blocks of ours on every multiprocessor, a rank that is still computing would never
+ * get to the collective for which the others wait. So half of them stay free of us, however many ranks share
+ * the GPU.
+ */
+static uint32_t max_blocks(const struct hetccl_device *device, uint32_t n_sharing)
+{
+    return (uint32_t)hetccl_max_size(device->n_units / UNITS_A_BLOCK / n_sharing, LEAST_BLOCKS);
+}
+
 enum hetccl_status hetccl_bridge_create(struct hetccl_device *device,
                                         const struct hetccl_bridge_options *options,
                                         struct hetccl_bridge **out)
@@ -128,8 +141,7 @@ enum hetccl_status hetccl_bridge_create(struct hetccl_device *device,
         return status;
     bridge->device = device;
     bridge->slot_bytes = options->slot_bytes;
-    bridge->max_blocks =
-        (uint32_t)hetccl_max_size(device->n_units * BLOCKS_A_UNIT / options->n_sharing, LEAST_BLOCKS);
+    bridge->max_blocks = max_blocks(device, options->n_sharing);
     status = make_control(bridge);
     if (status == HETCCL_OK)
         status = device->ops->image_kernel(device, "hetccl_bridge", &bridge->kernel);
@@ -203,6 +215,13 @@ enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge)
     return HETCCL_OK;
 }
 
+/* The device is asked last: it takes its time. One that fails is somebody else's to report. */
+bool hetccl_bridge_may_run(struct hetccl_bridge *bridge)
+{
+    return atomic_load(&bridge->has_captured) || !has_ended(bridge, atomic_load(&bridge->last_number)) ||
+           hetccl_bridge_query(bridge) != HETCCL_OK;
+}
+
 uint64_t hetccl_bridge_count(struct hetccl_bridge *bridge)
 {
     bridge->n_begun += __atomic_exchange_n(&bridge->control->has_begun, 0, __ATOMIC_ACQ_REL) != 0;
@@ -215,8 +234,23 @@ uint32_t hetccl_bridge_last_ended(const struct hetccl_bridge *bridge)
     return load_word(&bridge->control->last_ended);
 }
 
+/* Values larger than any that a stream waits for, until whoever waits has seen them. The kernel has stopped.
+ */
+static void release_blobs(struct hetccl_bridge *bridge)
+{
+    struct hetccl_device *device = bridge->device;
+
+    if (bridge->release_stream.handle == NULL)
+        return;
+    for (struct hetccl_blob *blob = bridge->blobs; blob != NULL; blob = blob->next)
+        if (blob->waited_bytes > 0)
+            (void)!device->ops->fill(device, bridge->release_stream,
+                                     (char *)blob->memory + blob->waited_offset, 0x7f, blob->waited_bytes);
+}
+
 void hetccl_bridge_release(struct hetccl_bridge *bridge)
 {
+    release_blobs(bridge);
     if (bridge->copier != NULL)
         hetccl_copier_release(bridge->copier, bridge->control);
 }
@@ -287,6 +321,7 @@ static enum hetccl_status leave_capture(struct hetccl_bridge *bridge, struct het
         status = bridge->device->ops->event_record(bridge->device, bridge->capture_event, stream);
     if (status == HETCCL_OK)
         bridge->last_capture = capture.id;
+    atomic_store(&bridge->has_captured, true);
     return status;
 }
 
@@ -322,6 +357,20 @@ enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge, struct hetcc
     enum hetccl_status status = device->ops->event_record(device, bridge->join_event, from);
 
     return status == HETCCL_OK ? device->ops->stream_wait_event(device, to, bridge->join_event) : status;
+}
+
+enum hetccl_status hetccl_bridge_engine_stream(struct hetccl_bridge *bridge, struct hetccl_stream *out)
+{
+    struct hetccl_device *device = bridge->device;
+    enum hetccl_status status = HETCCL_OK;
+
+    if (bridge->engine_stream.handle == NULL)
+        status = device->ops->stream_create(device, HETCCL_STREAM_HIGH, &bridge->engine_stream);
+    if (status == HETCCL_OK && bridge->release_stream.handle == NULL)
+        status = device->ops->stream_create(device, HETCCL_STREAM_HIGH, &bridge->release_stream);
+    if (status == HETCCL_OK)
+        *out = bridge->engine_stream;
+    return status;
 }
 
 /* ---- memory ---- */
@@ -369,6 +418,7 @@ enum hetccl_status hetccl_bridge_take(struct hetccl_bridge *bridge, size_t bytes
     if (status != HETCCL_OK)
         return status;
     blob->is_used = true;
+    blob->waited_bytes = 0;
     *out = blob;
     return HETCCL_OK;
 }

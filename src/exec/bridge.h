@@ -24,8 +24,9 @@ struct hetccl_blob {
     struct hetccl_blob *next;
     void *memory;
     size_t bytes;
-    uint32_t last_launch;  /* number of the last launch that works on it; 0: none */
-    bool is_used, is_kept; /* kept: a captured launch works on it, now and again */
+    uint32_t last_launch;               /* number of the last launch that works on it; 0: none */
+    size_t waited_offset, waited_bytes; /* words for which streams wait; hetccl_bridge_release() */
+    bool is_used, is_kept;              /* kept: a captured launch works on it, now and again */
 };
 
 struct hetccl_copier;
@@ -48,11 +49,13 @@ struct hetccl_bridge {
     struct hetccl_bridge_memory *memory;                     /* on the device */
     struct hetccl_event event, capture_event, join_event;
     struct hetccl_stream last_stream;
-    uint64_t last_capture;        /* 0: the last call was not captured */
-    bool is_capturing;            /* between enter and leave */
-    bool has_entered;             /* ever */
+    struct hetccl_stream engine_stream, release_stream; /* made when they are needed */
+    uint64_t last_capture;                              /* 0: the last call was not captured */
+    bool is_capturing;                                  /* between enter and leave */
+    bool has_entered;                                   /* ever */
     bool is_event_last;           /* the last call that wasn't captured has recorded `event` */
     uint32_t number;              /* of the present call's launch; 0: it is captured */
+    _Atomic bool has_captured;    /* ever */
     _Atomic uint32_t last_number; /* of a launch that wasn't captured; 0: there was none */
     struct hetccl_blob *blobs;
     struct hetccl_kernel kernel;
@@ -77,6 +80,9 @@ bool hetccl_bridge_has_mismatch(const struct hetccl_bridge *bridge);
 /* Whether everything enqueued is done, and no replayed graph has a launch under way. HETCCL_OK, HETCCL_AGAIN,
  * or the device's error. Any thread. */
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_query(struct hetccl_bridge *bridge);
+
+/* A launch may be under way, or come without a call, as those of graphs do. Any thread. */
+bool hetccl_bridge_may_run(struct hetccl_bridge *bridge);
 
 /* A number that changes as calls are enqueued and as captured ones run. The watching thread's. */
 uint64_t hetccl_bridge_count(struct hetccl_bridge *bridge);
@@ -105,6 +111,10 @@ uint32_t hetccl_bridge_number(struct hetccl_bridge *bridge);
 /* Later work of `to` comes after all work of `from` so far. */
 HETCCL_NODISCARD enum hetccl_status hetccl_bridge_join(struct hetccl_bridge *bridge,
                                                        struct hetccl_stream from, struct hetccl_stream to);
+
+/* The stream on which engines run beside the kernel. */
+HETCCL_NODISCARD enum hetccl_status hetccl_bridge_engine_stream(struct hetccl_bridge *bridge,
+                                                                struct hetccl_stream *out);
 
 /* Memory of at least `bytes` that no launch reads any more. Given back by hetccl_bridge_drop(), at any time.
  */

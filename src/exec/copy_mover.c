@@ -26,7 +26,7 @@ static void fill_rings(struct hetccl_copy_mover *mover, const struct hetccl_ring
         mover->rings[i] = (struct hetccl_copy_ring){
             .view = is_send ? rings[i]->send : rings[i]->recv,
             .host_words = is_send ? rings[i]->host_send_words : rings[i]->host_recv_words,
-            .is_host = rings[i]->registered != NULL,
+            .is_host = rings[i]->host_send_words != NULL,
         };
     }
 }

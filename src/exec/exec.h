@@ -88,6 +88,13 @@ void hetccl_run_start(struct hetccl_run *run, const struct hetccl_run_args *args
  */
 HETCCL_NODISCARD enum hetccl_status hetccl_run_progress(struct hetccl_run *run, bool *moved_out);
 
+/*
+ * hetccl_run_connect -- asynchronous devices: whether an execution could be enqueued at once (HETCCL_OK), or
+ * has to wait for connections (HETCCL_AGAIN), which are moved on.
+ */
+HETCCL_NODISCARD enum hetccl_status hetccl_run_connect(struct hetccl_run *run, size_t elem_bytes,
+                                                       uint32_t channel);
+
 /* Of the last execution. */
 const struct hetccl_run_counters *hetccl_run_read_counters(const struct hetccl_run *run);
 

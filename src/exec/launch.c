@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "exec/copier.h"
 #include "exec/copy_mover.h"
+#include "exec/island.h"
 #include "exec/program.h"
 #include "exec/ring.h"
 #include "kernels/device/args.h"
@@ -23,6 +25,8 @@ struct hetccl_launched {
     struct hetccl_bridge_args args; /* what is the same in every execution */
     bool is_copied;                 /* by a copy mover, where the call allows it */
     struct hetccl_copy_mover *copy_mover;
+    struct hetccl_engine_piece
+        *pieces; /* of the plan, for the engine; NULL: it has no island steps for one */
 };
 
 /* ---- making ---- */
@@ -55,6 +59,19 @@ static size_t largest_message(const struct hetccl_plan *plan)
     return largest;
 }
 
+/* An engine whose operations can be enqueued, on a device whose streams can wait for the kernel. */
+static bool has_engine(const struct hetccl_launched *launched)
+{
+    const struct hetccl_engine *engine = launched->env->engine;
+
+    if (engine == NULL || engine->ops->enqueue == NULL || !launched->env->device->has_stream_values)
+        return false;
+    for (uint32_t i = 0; i < launched->plan->n_steps; i++)
+        if (launched->plan->steps[i].kind == HETCCL_STEP_ISLAND)
+            return true;
+    return false;
+}
+
 static enum hetccl_status lower(struct hetccl_launched *launched, size_t elem_bytes)
 {
     const struct hetccl_exec_env *env = launched->env;
@@ -69,11 +86,14 @@ static enum hetccl_status lower(struct hetccl_launched *launched, size_t elem_by
     };
     enum hetccl_status status;
 
-    launched->is_copied = env->bridge->copier != NULL &&
+    args.has_engine = has_engine(launched);
+    launched->is_copied = env->bridge->copier != NULL && !args.has_engine &&
                           largest_message(launched->plan) * elem_bytes >= env->bridge->copy_bytes;
     args.keeps_all_deps = launched->is_copied;
     status = hetccl_program_build(&args, &launched->program);
 
+    if (status == HETCCL_OK && args.has_engine)
+        status = hetccl_island_pieces(launched->plan, &launched->pieces);
     if (status == HETCCL_OK)
         status = hetccl_alloc(n_lanes(launched), sizeof(*launched->rings), &launched->rings);
     return status;
@@ -98,6 +118,7 @@ void hetccl_launched_destroy(struct hetccl_launched *launched)
     if (launched == NULL)
         return;
     hetccl_copy_mover_destroy(launched->copy_mover);
+    hetccl_free(launched->pieces);
     hetccl_bridge_drop(launched->blob);
     hetccl_program_fini(&launched->program);
     hetccl_free(launched->rings);
@@ -106,7 +127,7 @@ void hetccl_launched_destroy(struct hetccl_launched *launched)
 
 /* ---- connecting ---- */
 
-static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t channel, bool *moved_out)
+static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t channel)
 {
     const struct hetccl_exec_env *env = launched->env;
     enum hetccl_status first = HETCCL_OK;
@@ -124,8 +145,6 @@ static enum hetccl_status connect(struct hetccl_launched *launched, uint32_t cha
             return status;
         if (status == HETCCL_AGAIN)
             first = HETCCL_AGAIN;
-        else
-            *moved_out = true;
     }
     launched->is_connected = first == HETCCL_OK;
     return first;
@@ -192,6 +211,10 @@ static enum hetccl_status fill_blob(struct hetccl_launched *launched, size_t pro
         return status;
     if (program_bytes > 0)
         launched->args.program = launched->blob->memory;
+    if (launched->pieces != NULL) {
+        launched->blob->waited_offset = program_bytes;
+        launched->blob->waited_bytes = counters_bytes;
+    }
     if (counters_bytes > 0)
         launched->args.counters = (uint32_t *)(void *)((char *)launched->blob->memory + program_bytes);
     return HETCCL_OK;
@@ -224,28 +247,24 @@ static enum hetccl_status prepare(struct hetccl_launched *launched)
     if (program_bytes + counters_bytes > 0)
         status = fill_blob(launched, program_bytes, counters_bytes);
     launched->is_prepared = status == HETCCL_OK;
+    hetccl_log(
+        HETCCL_LOG_DEBUG, "exec",
+        "rank %u: program for %s: %u operations (%u local), %u dependencies, %u bytes; blocks: %u local, %u "
+        "for sends, %u a lane",
+        launched->env->rank, hetccl_coll_name(launched->plan->coll), program->n_ops, program->n_local,
+        program->n_deps, launched->args.layout.bytes, program->n_local_blocks, program->n_send_blocks,
+        program->lane_blocks);
     return status;
 }
 
 /* ---- launching ---- */
-
-/* 14 bits that are the same on all ranks of a call and most likely others in another call. Captured calls are
- * repeated, so the sequence number has no part in it. */
-static uint32_t short_tag(const struct hetccl_call_tag *tag)
-{
-    uint64_t hash = tag->count * 0x9e3779b97f4a7c15u;
-
-    hash ^= (uint64_t)tag->coll << 56 | (uint64_t)tag->type << 48 | (uint64_t)tag->red << 40 | tag->root;
-    hash *= 0xff51afd7ed558ccdu;
-    return (uint32_t)(hash >> 50);
-}
 
 static enum hetccl_status move_by_copies(struct hetccl_launched *launched, const struct hetccl_run_args *args)
 {
     struct hetccl_copy_call call = {.scale = args->scale,
                                     .type = args->type,
                                     .red = args->red,
-                                    .tag = short_tag(&args->tag),
+                                    .tag = hetccl_call_tag_short(&args->tag),
                                     .stream = args->stream};
     enum hetccl_status status = HETCCL_OK;
 
@@ -275,7 +294,7 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     params->scale = args->scale;
     params->scale_pointer = args->scale_pointer;
     params->one = hetccl_scale_one(args->type);
-    params->tag = short_tag(&args->tag);
+    params->tag = hetccl_call_tag_short(&args->tag);
     params->red = (uint32_t)args->red;
     params->type = (uint32_t)args->type;
     params->number = hetccl_bridge_number(bridge);
@@ -284,19 +303,71 @@ static enum hetccl_status launch(struct hetccl_launched *launched, const struct 
     return device->ops->kernel_launch(device, args->stream, &kernel);
 }
 
+/*
+ * The engine's part runs beside the kernel, on a stream of the bridge's: each step waits for the counters of
+ * what it depends on, and sets its own when it is done, for which the kernel waits. The kernel is enqueued
+ * first, and steps in their order, so that nothing stands in front of what it waits for, however streams
+ * share queues.
+ */
+static enum hetccl_status enqueue_island(struct hetccl_launched *launched, const struct hetccl_run_args *args,
+                                         struct hetccl_stream stream,
+                                         const struct hetccl_program_island *island)
+{
+    struct hetccl_device *device = launched->env->device;
+    struct hetccl_engine *engine = launched->env->engine;
+    const struct hetccl_bridge_op *op = &launched->program.ops[island->op];
+    enum hetccl_status status = HETCCL_OK;
+    struct hetccl_engine_op engine_op;
+
+    for (uint32_t i = op->first_dep; i < op->first_dep + op->n_deps && status == HETCCL_OK; i++) {
+        const struct hetccl_bridge_dep *dep = &launched->program.deps[i];
+
+        status =
+            device->ops->stream_wait_value(device, stream, &launched->args.counters[dep->op], dep->n_blocks);
+    }
+    hetccl_island_op_fill(&launched->plan->steps[island->step], launched->pieces, args, &engine_op);
+    if (status == HETCCL_OK)
+        status = engine->ops->enqueue(engine, &engine_op, stream);
+    return status == HETCCL_OK
+               ? device->ops->stream_write_value(device, stream, &launched->args.counters[island->op], 1)
+               : status;
+}
+
+static enum hetccl_status launch_with_engine(struct hetccl_launched *launched,
+                                             const struct hetccl_run_args *args)
+{
+    struct hetccl_bridge *bridge = launched->env->bridge;
+    struct hetccl_stream beside;
+    enum hetccl_status status = hetccl_bridge_engine_stream(bridge, &beside);
+
+    if (status == HETCCL_OK)
+        status = hetccl_bridge_join(bridge, args->stream, beside);
+    if (status == HETCCL_OK)
+        status = launch(launched, args);
+    for (uint32_t i = 0; i < launched->program.n_islands && status == HETCCL_OK; i++)
+        status = enqueue_island(launched, args, beside, &launched->program.islands[i]);
+    return status == HETCCL_OK ? hetccl_bridge_join(bridge, beside, args->stream) : status;
+}
+
+enum hetccl_status hetccl_launched_connect(struct hetccl_launched *launched, size_t elem_bytes,
+                                           uint32_t channel)
+{
+    enum hetccl_status status = HETCCL_OK;
+
+    if (launched->rings == NULL)
+        status = lower(launched, elem_bytes);
+    if (status == HETCCL_OK && !launched->is_connected)
+        status = connect(launched, channel);
+    return status;
+}
+
 enum hetccl_status hetccl_launched_progress(struct hetccl_launched *launched,
                                             const struct hetccl_run_args *args, bool *moved_out)
 {
+    enum hetccl_status status = hetccl_launched_connect(launched, args->elem_bytes, args->channel);
     /* A scale that isn't known before the call runs is a kernel's. */
     bool is_copied = launched->is_copied && args->scale_pointer == NULL;
-    enum hetccl_status status = HETCCL_OK;
 
-    if (launched->rings == NULL) {
-        status = lower(launched, args->elem_bytes);
-        is_copied = launched->is_copied && args->scale_pointer == NULL;
-    }
-    if (status == HETCCL_OK && !launched->is_connected)
-        status = connect(launched, args->channel, moved_out);
     if (status == HETCCL_OK && !is_copied && !launched->is_prepared)
         status = prepare(launched);
     if (status != HETCCL_OK)
@@ -304,6 +375,8 @@ enum hetccl_status hetccl_launched_progress(struct hetccl_launched *launched,
     *moved_out = true;
     if (launched->program.n_ops == 0)
         return HETCCL_OK;
+    if (launched->pieces != NULL)
+        return launch_with_engine(launched, args);
     return is_copied ? move_by_copies(launched, args) : launch(launched, args);
 }
 

@@ -20,6 +20,11 @@ HETCCL_NODISCARD enum hetccl_status hetccl_launched_progress(struct hetccl_launc
                                                              const struct hetccl_run_args *args,
                                                              bool *moved_out);
 
+/* Whether progress would enqueue at once: HETCCL_OK, or HETCCL_AGAIN while rings are missing. Connects as
+ * progress does. */
+HETCCL_NODISCARD enum hetccl_status hetccl_launched_connect(struct hetccl_launched *launched,
+                                                            size_t elem_bytes, uint32_t channel);
+
 /* Cross-island traffic of one execution. */
 void hetccl_launched_count(const struct hetccl_launched *launched, size_t elem_bytes,
                            struct hetccl_run_counters *out);

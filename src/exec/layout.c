@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "exec/island.h"
 
 /* A combine step that only moves one message to its destination lets the link write there. */
 static bool is_direct_receive(const struct hetccl_plan *plan, const struct hetccl_step *step)
@@ -144,22 +145,6 @@ static enum hetccl_status lay_out_successors(struct hetccl_run *run)
     return HETCCL_OK;
 }
 
-static enum hetccl_status lay_out_pieces(struct hetccl_run *run)
-{
-    const struct hetccl_plan *plan = run->plan;
-    enum hetccl_status status = hetccl_alloc(plan->n_pieces, sizeof(*run->pieces), &run->pieces);
-
-    for (uint32_t i = 0; status == HETCCL_OK && i < plan->n_pieces; i++) {
-        const struct hetccl_piece *piece = &plan->pieces[i];
-
-        run->pieces[i] = (struct hetccl_engine_piece){.owner = piece->owner,
-                                                      .whole_offset = piece->whole_offset,
-                                                      .own_offset = piece->own_offset,
-                                                      .count = piece->count};
-    }
-    return status;
-}
-
 static enum hetccl_status lay_out(struct hetccl_run *run)
 {
     size_t n_steps = run->plan->n_steps;
@@ -177,7 +162,7 @@ static enum hetccl_status lay_out(struct hetccl_run *run)
     if (status == HETCCL_OK)
         status = lay_out_successors(run);
     if (status == HETCCL_OK)
-        status = lay_out_pieces(run);
+        status = hetccl_island_pieces(run->plan, &run->pieces);
     if (status == HETCCL_OK && run->n_island_steps > 0 && run->env->engine == NULL)
         status = hetccl_fail(HETCCL_ERR_INTERNAL, "plan %s of %s has island steps, but rank %u has no engine",
                              run->plan->name, hetccl_coll_name(run->plan->coll), run->env->rank);

@@ -3,13 +3,13 @@
 
 #include "base/memory.h"
 
-/* Pieces are at least this long, and a message has at most as many as a ring has slots until they reach the
- * size of a slot. */
-enum { LEAST_PIECE_BYTES = 4096 };
+/* Pieces are at least this long, and a message has at most so many until they reach the size of a slot: as
+ * many as a lane has blocks. Each has to be waited for, which copy engines do slowly. */
+enum { LEAST_PIECE_BYTES = 4096, WANTED_PIECES = 16 };
 
 uint32_t hetccl_program_piece_count(size_t count, size_t elem_bytes, size_t slot_bytes)
 {
-    size_t share = (count * elem_bytes + HETCCL_RING_SLOTS - 1) / HETCCL_RING_SLOTS;
+    size_t share = (count * elem_bytes + WANTED_PIECES - 1) / WANTED_PIECES;
     size_t bytes = hetccl_min_size(hetccl_round_up(share, LEAST_PIECE_BYTES), slot_bytes);
 
     return (uint32_t)(bytes / elem_bytes);
@@ -52,6 +52,22 @@ static void depend_on_step(struct hetccl_lowering *l, uint32_t step)
 {
     for (uint32_t draft = l->step_drafts[step]; draft < l->step_drafts[step + 1]; draft++)
         hetccl_lower_dep(l, draft);
+}
+
+/* An operation without elements, which is there to be waited for, or to wait: of one piece. */
+static struct hetccl_draft *add_mark(struct hetccl_lowering *l, enum hetccl_bridge_kind kind)
+{
+    struct hetccl_draft *draft;
+
+    if (!reserve(l, &l->drafts, l->n_drafts, &l->cap_drafts, sizeof(*l->drafts)))
+        return NULL;
+    draft = &l->drafts[l->n_drafts++];
+    *draft = (struct hetccl_draft){.op = {.kind = (uint8_t)kind,
+                                          .piece_count = 1,
+                                          .n_pieces = 1,
+                                          .first_dep = l->n_deps,
+                                          .first_input = l->n_inputs}};
+    return draft;
 }
 
 static struct hetccl_draft *add(struct hetccl_lowering *l, enum hetccl_bridge_kind kind, size_t count)
@@ -179,6 +195,29 @@ static void lower_combine_step(struct hetccl_lowering *l)
     }
 }
 
+static void lower_for_engine(struct hetccl_lowering *l)
+{
+    struct hetccl_draft *draft = add_mark(l, HETCCL_BRIDGE_ISLAND);
+
+    if (draft == NULL)
+        return;
+    draft->step = (uint32_t)(l->step - l->args->plan->steps);
+    for (uint32_t i = 0; i < l->step->n_deps; i++)
+        depend_on_step(l, l->args->plan->deps[l->step->first_dep + i]);
+}
+
+/* The kernel puts the counters back at its end, so that must not come before the engine has seen them. */
+static void wait_for_engine(struct hetccl_lowering *l)
+{
+    uint32_t n_drafts = l->n_drafts;
+
+    if (!l->args->has_engine || add_mark(l, HETCCL_BRIDGE_COPY) == NULL)
+        return;
+    for (uint32_t i = 0; i < n_drafts; i++)
+        if (l->drafts[i].op.kind == HETCCL_BRIDGE_ISLAND)
+            hetccl_lower_dep(l, i);
+}
+
 static void lower_step(struct hetccl_lowering *l)
 {
     switch (l->step->kind) {
@@ -192,7 +231,10 @@ static void lower_step(struct hetccl_lowering *l)
         lower_combine_step(l);
         break;
     case HETCCL_STEP_ISLAND:
-        hetccl_lower_island(l);
+        if (l->args->has_engine)
+            lower_for_engine(l);
+        else
+            hetccl_lower_island(l);
         break;
     }
 }
@@ -208,6 +250,7 @@ enum hetccl_status hetccl_lowering_run(struct hetccl_lowering *l)
         lower_step(l);
         l->step_drafts[i + 1] = l->n_drafts;
     }
+    wait_for_engine(l);
     return l->status;
 }
 

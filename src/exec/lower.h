@@ -12,6 +12,7 @@
 struct hetccl_draft {
     struct hetccl_bridge_op op;
     uint32_t send_lane; /* SEND */
+    uint32_t step;      /* of the plan */
     struct hetccl_step_time time;
     uint32_t final; /* its number in the program; set by program.c */
 };

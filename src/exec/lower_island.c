@@ -67,8 +67,8 @@ static bool combine_all(struct hetccl_lowering *l, size_t dst_offset, size_t src
 
 /* ---- all-reduce ---- */
 
-/* Where the result may lie in what is still being sent, it waits for that. A message of this size always fits
- * into an empty ring, so the others needn't have come as far for it to leave. */
+/* Where the result may lie in what is still being sent, it waits for that. The message fits into an empty
+ * ring, so the others needn't have come as far for it to leave. */
 static void exchange_whole(struct hetccl_lowering *l, const struct hetccl_piece *piece)
 {
     uint32_t first = l->n_drafts;
@@ -131,7 +131,10 @@ static void scatter_and_gather(struct hetccl_lowering *l, const struct hetccl_pi
 
 static void lower_allreduce(struct hetccl_lowering *l, const struct hetccl_piece *piece)
 {
-    if (piece->count * l->args->elem_bytes <= ONE_EXCHANGE_BYTES)
+    size_t piece_count = hetccl_program_piece_count(piece->count, l->args->elem_bytes, l->args->slot_bytes);
+
+    if (piece->count * l->args->elem_bytes <= ONE_EXCHANGE_BYTES &&
+        piece->count <= HETCCL_RING_SLOTS * piece_count)
         exchange_whole(l, piece);
     else
         scatter_and_gather(l, piece);

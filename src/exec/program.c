@@ -13,6 +13,16 @@ static bool is_send(const struct hetccl_draft *draft)
     return draft->op.kind == HETCCL_BRIDGE_SEND;
 }
 
+static bool is_island(const struct hetccl_draft *draft)
+{
+    return draft->op.kind == HETCCL_BRIDGE_ISLAND;
+}
+
+static bool is_local(const struct hetccl_draft *draft)
+{
+    return !is_send(draft) && !is_island(draft);
+}
+
 /* ---- order ---- */
 
 static enum hetccl_status allocate(const struct hetccl_lowering *l, struct hetccl_program *program)
@@ -28,6 +38,8 @@ static enum hetccl_status allocate(const struct hetccl_lowering *l, struct hetcc
     if (status == HETCCL_OK)
         status = hetccl_alloc(l->n_receives, sizeof(*program->recv_peers), &program->recv_peers);
     if (status == HETCCL_OK)
+        status = hetccl_alloc(l->n_drafts, sizeof(*program->islands), &program->islands);
+    if (status == HETCCL_OK)
         status = hetccl_alloc(l->n_drafts, sizeof(*program->plan_order), &program->plan_order);
     if (status == HETCCL_OK)
         status = hetccl_alloc(l->n_drafts, sizeof(*program->times), &program->times);
@@ -39,7 +51,7 @@ static void number_drafts(const struct hetccl_lowering *l, struct hetccl_program
     uint32_t next = 0;
 
     for (uint32_t i = 0; i < l->n_drafts; i++)
-        if (!is_send(&l->drafts[i]))
+        if (is_local(&l->drafts[i]))
             l->drafts[i].final = next++;
     program->n_local = next;
     for (uint32_t lane = 0; lane < l->n_sends; lane++) {
@@ -52,6 +64,11 @@ static void number_drafts(const struct hetccl_lowering *l, struct hetccl_program
 
         if (is_send(&l->drafts[i]))
             l->drafts[i].final = lane->first_op + lane->n_ops++;
+        if (!is_island(&l->drafts[i]))
+            continue;
+        l->drafts[i].final = next++;
+        program->islands[program->n_islands++] =
+            (struct hetccl_program_island){.step = l->drafts[i].step, .op = l->drafts[i].final};
     }
 }
 
@@ -63,7 +80,7 @@ static uint32_t pieces_of(const struct hetccl_lowering *l, bool of_sends, uint32
 
     *largest_out = 0;
     for (uint32_t i = 0; i < l->n_drafts; i++) {
-        if (is_send(&l->drafts[i]) != of_sends)
+        if (is_island(&l->drafts[i]) || is_send(&l->drafts[i]) != of_sends)
             continue;
         total += l->drafts[i].op.n_pieces;
         if (l->drafts[i].op.n_pieces > *largest_out)
@@ -104,6 +121,8 @@ static uint32_t parts_of(const struct hetccl_program *program, const struct hetc
 {
     uint32_t blocks = op->kind == HETCCL_BRIDGE_SEND ? program->lane_blocks : program->n_local_blocks;
 
+    if (op->kind == HETCCL_BRIDGE_ISLAND)
+        return 1;
     return op->n_pieces < blocks ? op->n_pieces : blocks;
 }
 
@@ -113,7 +132,9 @@ static uint32_t parts_of(const struct hetccl_program *program, const struct hetc
 static bool is_needed(const struct hetccl_lowering *l, const struct hetccl_program *program,
                       const struct hetccl_draft *draft, const struct hetccl_draft *dep)
 {
-    return l->args->keeps_all_deps || program->n_local_blocks > 1 || is_send(draft) || is_send(dep);
+    if (is_island(draft) && is_island(dep))
+        return false; /* they are enqueued in order */
+    return l->args->keeps_all_deps || program->n_local_blocks > 1 || !is_local(draft) || !is_local(dep);
 }
 
 static void fill_op(const struct hetccl_lowering *l, struct hetccl_program *program,
@@ -197,6 +218,7 @@ void hetccl_program_fini(struct hetccl_program *program)
     hetccl_free(program->deps);
     hetccl_free(program->send_lanes);
     hetccl_free(program->recv_peers);
+    hetccl_free(program->islands);
     hetccl_free(program->plan_order);
     hetccl_free(program->times);
     *program = (struct hetccl_program){.ops = NULL};

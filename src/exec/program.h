@@ -20,6 +20,7 @@ struct hetccl_program_args {
     size_t elem_bytes;
     const uint32_t *island_ranks; /* p2p island: global rank by island rank; NULL: plan has no island steps */
     uint32_t n_island_ranks, island_rank;
+    bool has_engine; /* island steps are an engine's, on a stream beside the kernel; else they are lowered */
     size_t slot_bytes;
     uint32_t max_blocks; /* of one launch, at least 4 */
     bool keeps_all_deps; /* also those that the order of a single local block implies */
@@ -30,12 +31,20 @@ struct hetccl_program_lane {
     uint32_t peer, first_op, n_ops;
 };
 
+/* An island step for the engine: it waits until the counters of what `op` depends on stand, and then counts
+ * as operation `op`. */
+struct hetccl_program_island {
+    uint32_t step, op;
+};
+
 struct hetccl_program {
     struct hetccl_bridge_op *ops; /* local ones first, then the sends by lane */
     struct hetccl_bridge_input *inputs;
     struct hetccl_bridge_dep *deps;
     struct hetccl_program_lane *send_lanes;
-    uint32_t *recv_peers; /* rank by receive lane */
+    uint32_t *recv_peers;                  /* rank by receive lane */
+    struct hetccl_program_island *islands; /* in order; their operations are the last ones */
+    uint32_t n_islands;
     uint32_t n_ops, n_local, n_inputs, n_deps, n_send_lanes, n_recv_lanes;
     uint32_t n_local_blocks, n_send_blocks, lane_blocks;
     uint32_t *plan_order;           /* operations, dependencies first */

@@ -117,6 +117,33 @@ enum hetccl_status hetccl_ring_p2p_connect(struct hetccl_ring *ring, size_t slot
     return HETCCL_OK;
 }
 
+enum hetccl_status hetccl_ring_own_open(struct hetccl_device *device, size_t slot_bytes,
+                                        struct hetccl_ring *out, struct hetccl_ring_view *host_send_out,
+                                        struct hetccl_ring_view *host_recv_out)
+{
+    size_t half_bytes = block_bytes(slot_bytes);
+    void *memory, *address;
+    enum hetccl_status status = device->ops->mem_alloc(device, 2 * half_bytes, HETCCL_MEMORY_PINNED, &memory);
+
+    if (status != HETCCL_OK)
+        return status;
+    status = device->ops->device_address(device, memory, &address);
+    if (status != HETCCL_OK) {
+        device->ops->mem_free(device, memory, HETCCL_MEMORY_PINNED);
+        return status;
+    }
+    memset(memory, 0, WORDS_BYTES);
+    memset((char *)memory + half_bytes, 0, WORDS_BYTES);
+    *out = (struct hetccl_ring){.device = device, .pinned = memory};
+    out->send = view_of(address, slot_bytes);
+    out->recv = view_of((char *)address + half_bytes, slot_bytes);
+    *host_send_out = view_of(memory, slot_bytes);
+    *host_recv_out = view_of((char *)memory + half_bytes, slot_bytes);
+    out->host_send_words = host_send_out->words;
+    out->host_recv_words = host_recv_out->words;
+    return HETCCL_OK;
+}
+
 void hetccl_ring_close(struct hetccl_ring *ring)
 {
     struct hetccl_device *device = ring->device;
@@ -128,5 +155,6 @@ void hetccl_ring_close(struct hetccl_ring *ring)
     if (ring->peer.base != NULL)
         device->ops->ipc_close(device, &ring->peer);
     device->ops->mem_free(device, ring->own, HETCCL_MEMORY_DEVICE);
+    device->ops->mem_free(device, ring->pinned, HETCCL_MEMORY_PINNED);
     *ring = (struct hetccl_ring){.device = NULL};
 }

@@ -7,6 +7,8 @@
  *
  *   shm  words and slots in host memory that both processes have mapped and registered with their device
  *   p2p  words and slots in the receiver's device memory, mapped by IPC
+ *   own  words and slots in pinned host memory of this rank alone: a forward (exec/forward.h) keeps them and
+ *        the peer's alike
  *
  * Nothing here blocks on the peer. Threads: one at a time.
  */
@@ -24,6 +26,7 @@ struct hetccl_ring {
     uint32_t *host_send_words, *host_recv_words; /* host addresses; NULL: not in host memory */
     void *registered;                            /* shm */
     void *own;                                   /* p2p: device memory */
+    void *pinned;                                /* own */
     struct hetccl_ipc_mapping peer;
 };
 
@@ -57,6 +60,12 @@ HETCCL_NODISCARD enum hetccl_status hetccl_ring_p2p_open(struct hetccl_device *d
 /* Second half: the peer's. On failure the ring stays as it was. */
 HETCCL_NODISCARD enum hetccl_status hetccl_ring_p2p_connect(struct hetccl_ring *ring, size_t slot_bytes,
                                                             const struct hetccl_ring_offer *offer);
+
+/* Rings of this rank alone. The views by host addresses are for the forward. Errors: the device's. */
+HETCCL_NODISCARD enum hetccl_status hetccl_ring_own_open(struct hetccl_device *device, size_t slot_bytes,
+                                                         struct hetccl_ring *out,
+                                                         struct hetccl_ring_view *host_send_out,
+                                                         struct hetccl_ring_view *host_recv_out);
 
 /* No launch uses the ring any more. Takes a zeroed struct. */
 void hetccl_ring_close(struct hetccl_ring *ring);

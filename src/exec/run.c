@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "exec/island.h"
 
 /* A combine pass works on at most this much: a multiple of every element size, small enough to stay in the
  * cache. */
@@ -17,13 +18,7 @@ static const struct hetccl_step *step_of(const struct hetccl_run *run, uint32_t 
 
 static char *region_memory(const struct hetccl_run *run, const struct hetccl_region *region)
 {
-    const struct hetccl_run_args *args = &run->args;
-    uintptr_t base = region->buffer == HETCCL_BUF_SEND   ? (uintptr_t)args->send
-                     : region->buffer == HETCCL_BUF_RECV ? (uintptr_t)args->recv
-                                                         : (uintptr_t)args->scratch;
-
-    /* Groups of sends and receives have no common buffer: their base is NULL and the offset the address. */
-    return (char *)(base + region->offset * args->elem_bytes);
+    return hetccl_region_memory(&run->args, region);
 }
 
 static void make_ready(struct hetccl_run *run, uint32_t step)
@@ -116,33 +111,13 @@ static enum hetccl_status run_ready(struct hetccl_run *run, bool *moved_out)
 
 /* ---- island steps ---- */
 
-static void fill_engine_op(const struct hetccl_run *run, const struct hetccl_step *step,
-                           struct hetccl_engine_op *op)
-{
-    const struct hetccl_region src = {.buffer = step->src.buffer};
-    const struct hetccl_region dst = {.buffer = step->dst.buffer};
-
-    *op = (struct hetccl_engine_op){
-        .kind = (enum hetccl_engine_op_kind)step->op,
-        .src = region_memory(run, &src),
-        .dst = region_memory(run, &dst),
-        .pieces = run->pieces + step->first_piece,
-        .n_pieces = step->n_pieces,
-        .root = step->root,
-        .type = run->args.type,
-        .red = run->args.red,
-        .is_raw = step->is_raw,
-        .scale = run->args.scale,
-        .tag = run->args.tag,
-    };
-}
-
 static enum hetccl_status start_island_step(struct hetccl_run *run)
 {
     struct hetccl_engine *engine = run->env->engine;
     struct hetccl_engine_op op;
 
-    fill_engine_op(run, step_of(run, run->island_steps[run->next_island_step]), &op);
+    hetccl_island_op_fill(step_of(run, run->island_steps[run->next_island_step]), run->pieces, &run->args,
+                          &op);
     run->is_island_active = true;
     run->counters.island_operations++;
     return engine->ops->start(engine, &op);
@@ -413,6 +388,11 @@ enum hetccl_status hetccl_run_progress(struct hetccl_run *run, bool *moved_out)
     return is_finished(run) ? HETCCL_OK : HETCCL_AGAIN;
 }
 
+enum hetccl_status hetccl_run_connect(struct hetccl_run *run, size_t elem_bytes, uint32_t channel)
+{
+    return hetccl_launched_connect(run->launched, elem_bytes, channel);
+}
+
 const struct hetccl_run_counters *hetccl_run_read_counters(const struct hetccl_run *run)
 {
     return &run->counters;
@@ -464,6 +444,7 @@ void hetccl_run_collect_waits(const struct hetccl_run *run, struct hetccl_wait_s
         }
         if (lane->n_posted == lane->n_done)
             continue;
+        set->is_truncated |= lane->link->is_silent;
         fd = lane->link->ops->wait_fd(lane->link, &events);
         if (fd < 0)
             set->has_shared = true;

@@ -81,6 +81,7 @@ struct hetccl_link {
     const struct hetccl_link_ops *ops;
     uint32_t own_rank, peer_rank;
     char peer_name[64]; /* host of the peer, for texts */
+    bool is_silent;     /* without wait_fd, and the peer rings no doorbell either: to be looked at often */
     struct hetccl_link_counters counters;
 };
 

@@ -28,10 +28,13 @@ enum hetccl_check_mode {
     HETCCL_CHECK_LOOSE,
     /*
      * Each engine, send and receive lane does one step at a time in plan order, and channels hold nothing: a
-     * send ends when the step that takes the message does. No executor has less room than this. The times of
-     * steps are looked at too.
+     * send ends when the step that takes the message does. No executor's channels have less room. The times
+     * of steps are looked at too.
      */
     HETCCL_CHECK_STRICT,
+    /* As strict, and each rank does its copies, combines and island steps one after the other in plan order,
+       as the bridge kernel's local blocks do; only sends are asynchronous. */
+    HETCCL_CHECK_SEQUENTIAL,
 };
 
 /*

@@ -130,7 +130,7 @@ static enum hetccl_status find_input(struct hetccl_check *c, const struct hetccl
     if (!input->is_message)
         return find_cells(c, step, input->region, out);
     send = &c->steps[c->input_sends[c->first_inputs[step->rank] + number]];
-    if (c->mode == HETCCL_CHECK_STRICT)
+    if (c->mode != HETCCL_CHECK_LOOSE)
         return find_cells(c, send, send->step->src, out);
     *out = c->messages + send->message_offset;
     return HETCCL_OK;

@@ -6,8 +6,8 @@
 
 /*
  * The order of a run: a step becomes runnable when all it waits for is done, and of the runnable ones any may
- * come next. What a step waits for: its deps, its lane's predecessor (strict mode; always for island steps),
- * its messages' sends, and, for an island step, the other members.
+ * come next. What a step waits for: its deps, its lane's predecessor (not in loose mode; always for island
+ * steps), its messages' sends, and, for an island step, the other members.
  */
 
 enum { NONE = UINT32_MAX };
@@ -192,7 +192,7 @@ undo_next:
 
 /* What links() needs while it walks a rank's steps: the last step of each lane. */
 struct lanes {
-    uint32_t engine;
+    uint32_t engine;            /* sequential mode: everything but sends */
     uint32_t *sends, *receives; /* by peer */
 };
 
@@ -212,11 +212,12 @@ static void add_lane_edges(struct hetccl_check *c, struct lanes *lanes, uint32_t
 {
     const struct hetccl_step *step = c->steps[number].step;
 
-    if (step->kind == HETCCL_STEP_ISLAND) {
+    if (step->kind == HETCCL_STEP_ISLAND ||
+        (c->mode == HETCCL_CHECK_SEQUENTIAL && step->kind != HETCCL_STEP_SEND)) {
         add_edge(c, lanes->engine, number, is_counting);
         lanes->engine = number;
     }
-    if (c->mode != HETCCL_CHECK_STRICT)
+    if (c->mode == HETCCL_CHECK_LOOSE)
         return;
     if (step->kind == HETCCL_STEP_SEND) {
         add_edge(c, lanes->sends[step->peer], number, is_counting);
@@ -305,13 +306,13 @@ static void complete(struct hetccl_check *c, uint32_t number)
         stop_waiting(c, c->edges[i]);
 }
 
-/* In strict mode a send ends with the step that takes its message. */
+/* But for the loose mode, a send ends with the step that takes its message. */
 static void complete_combine(struct hetccl_check *c, uint32_t number)
 {
     const struct hetccl_run_step *step = &c->steps[number];
 
     complete(c, number);
-    for (uint32_t k = 0; c->mode == HETCCL_CHECK_STRICT && k < step->step->n_inputs; k++) {
+    for (uint32_t k = 0; c->mode != HETCCL_CHECK_LOOSE && k < step->step->n_inputs; k++) {
         uint32_t input = step->step->first_input + k;
 
         if (c->plans[step->rank]->inputs[input].is_message)

@@ -95,3 +95,12 @@ void hetccl_call_tag_print(const struct hetccl_call_tag *tag, char out[HETCCL_CA
                    word_of(coll_texts, N_COLLS, "coll", tag->coll, coll), tag->count,
                    word_of(type_texts, N_TYPES, "type", tag->type, type), reduction, root);
 }
+
+uint32_t hetccl_call_tag_short(const struct hetccl_call_tag *tag)
+{
+    uint64_t hash = tag->count * 0x9e3779b97f4a7c15u;
+
+    hash ^= (uint64_t)tag->coll << 56 | (uint64_t)tag->type << 48 | (uint64_t)tag->red << 40 | tag->root;
+    hash *= 0xff51afd7ed558ccdu;
+    return (uint32_t)(hash >> 50);
+}

@@ -27,6 +27,10 @@ bool hetccl_call_tag_equal(const struct hetccl_call_tag *a, const struct hetccl_
 void hetccl_call_tag_encode(const struct hetccl_call_tag *tag, uint8_t out[HETCCL_CALL_TAG_WIRE_BYTES]);
 void hetccl_call_tag_decode(const uint8_t in[HETCCL_CALL_TAG_WIRE_BYTES], struct hetccl_call_tag *out);
 
+/* 14 bits that are the same on all ranks of a call and most likely others in another call. Captured calls are
+ * repeated, so the sequence number has no part in it. */
+uint32_t hetccl_call_tag_short(const struct hetccl_call_tag *tag);
+
 enum { HETCCL_CALL_TAG_TEXT_BYTES = 128 };
 
 /* "call 7 allreduce count 1024 float32 sum", for error texts; total: any bytes give some text. */

@@ -17,6 +17,7 @@ enum {
 enum {
     HETCCL_WIRE_PEER_SHARES_MEMORY = 1, /* may use shared memory: links, doorbells, engine */
     HETCCL_WIRE_PEER_HAS_P2P = 2,       /* its GPU's memory can be mapped by other processes */
+    HETCCL_WIRE_PEER_IS_ASYNC = 4,      /* its device is asynchronous: it works on rings */
 };
 
 struct hetccl_wire_peer {

@@ -34,8 +34,10 @@ static int run_cases(struct suite *suite)
     suite_run(suite, suite_work_cases);
     suite_run(suite, suite_graph_cases);
     suite_run(suite, suite_ipc_cases);
-    if (suite->is_gpu)
+    if (suite->is_gpu) {
         suite_run(suite, suite_cuda_cases);
+        suite_run(suite, suite_virtual_cases);
+    }
     (void)printf("device %s %d, %s: %u checks, %u failed\n", suite->ops->name, suite->device->ordinal,
                  suite->device->arch, suite->n_checks, suite->n_failed);
     return suite->n_failed == 0 ? 0 : 1;

@@ -90,11 +90,11 @@ static bool make_enumerated(struct shape *shape, uint64_t number)
     return true;
 }
 
-static void draw_layout(struct shape *shape)
+void shape_draw_layout(struct shape *shape, uint32_t most_islands, uint32_t most_island_ranks)
 {
-    uint32_t largest = 1 + shape_pick(shape, 8), n_hosts;
+    uint32_t largest = 1 + shape_pick(shape, most_island_ranks), n_hosts;
 
-    shape->n_islands = 1 + shape_pick(shape, SHAPE_MAX_ISLANDS);
+    shape->n_islands = 1 + shape_pick(shape, most_islands);
     n_hosts = shape_pick(shape, 3) == 0 ? shape->n_islands : 1 + shape_pick(shape, shape->n_islands);
     for (uint32_t i = 0; i < shape->n_islands; i++) {
         shape->sizes[i] = 1 + shape_pick(shape, largest);
@@ -133,15 +133,13 @@ static void draw_call(struct shape *shape)
         shape->algo = algorithms[shape_pick(shape, n_algorithms)];
 }
 
-/* Block bounded by count; some pairs exchange nothing; gaps between blocks. */
-static void draw_pairs(struct shape *shape)
+void shape_draw_pairs(struct shape *shape, uint32_t most)
 {
     for (uint32_t a = 0; a < shape->n_ranks; a++) {
         size_t offset = 0;
 
         for (uint32_t b = 0; b < shape->n_ranks; b++) {
-            shape->pair_counts[a][b] =
-                shape_pick(shape, 3) == 0 ? 0 : shape_pick(shape, (uint32_t)shape->count % 64 + 1);
+            shape->pair_counts[a][b] = shape_pick(shape, 3) == 0 ? 0 : shape_pick(shape, most + 1);
             shape->send_offsets[a][b] = offset + shape_pick(shape, 2);
             offset = shape->send_offsets[a][b] + shape->pair_counts[a][b];
         }
@@ -157,19 +155,24 @@ static void draw_pairs(struct shape *shape)
     }
 }
 
-void shape_make(struct shape *shape, uint64_t seed, uint64_t number)
+void shape_clear(struct shape *shape, uint64_t seed, uint64_t number)
 {
     memset(shape, 0, offsetof(struct shape, pair_counts));
     shape->number = number;
     shape->random = seed * UINT64_C(0xd1342543de82ef95) + number;
     shape->algo = "";
+}
+
+void shape_make(struct shape *shape, uint64_t seed, uint64_t number)
+{
+    shape_clear(shape, seed, number);
     if (!make_enumerated(shape, number)) {
         memset(shape->sizes, 0, sizeof(shape->sizes));
-        draw_layout(shape);
+        shape_draw_layout(shape, SHAPE_MAX_ISLANDS, 8);
         draw_call(shape);
     }
     if (shape->coll == HETCCL_ALLTOALLV)
-        draw_pairs(shape);
+        shape_draw_pairs(shape, (uint32_t)shape->count % 64);
 }
 
 void shape_print(const struct shape *shape, FILE *file)

@@ -35,6 +35,13 @@ struct shape {
 };
 
 void shape_make(struct shape *shape, uint64_t seed, uint64_t number);
+
+/* For shapes of other sweeps: an empty one, then its parts. Blocks of alltoallv have up to `most` elements,
+ * some pairs exchange nothing, and there are gaps between blocks. */
+void shape_clear(struct shape *shape, uint64_t seed, uint64_t number);
+void shape_draw_layout(struct shape *shape, uint32_t most_islands, uint32_t most_island_ranks);
+void shape_draw_pairs(struct shape *shape, uint32_t most);
+
 void shape_print(const struct shape *shape, FILE *file);
 HETCCL_NODISCARD enum hetccl_status shape_topo(const struct shape *shape, struct hetccl_topo *out);
 void shape_request(const struct shape *shape, uint32_t rank, struct hetccl_plan_request *out);

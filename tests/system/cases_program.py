@@ -53,6 +53,29 @@ def case_perf(bench):
     bench.run_hetccl("perf", "broadcast", "-n", "3", "-r", "-1", "-e", "1K", "--islands", "nvidia:1,amd:2")
 
 
+def fake_cuda(bench):
+    """Settings for ranks on GPUs of the fake driver, which is slow: every GPU thread is run in its turn."""
+    fake = os.path.join(bench.build, "tests", "fake")
+    return {"HETCCL_CUDA_LIB": os.path.join(fake, "libcuda", "libcuda.so.1"), "HETCCL_ENGINE": "p2p",
+            "FAKE_CUDA_KERNELS": os.path.join(fake, "kernels", "libfake_kernels.so"), "FAKE_CUDA_DEVICES": "2"}
+
+
+def case_perf_cuda(bench):
+    """hetccl perf on GPUs: right results out of device memory, also by replaying a graph; the cost of enqueuing."""
+    path = os.path.join(bench.tmp, "perf.json")
+    for kind, n_rows, *words in (("all", 9, "-w", "0", "-i", "1"), ("allreduce", 1, "-w", "1", "-i", "2", "--graph", "3")):
+        done = bench.run_hetccl("perf", kind, "--device", "cuda", "-n", "3", "--islands", "nvidia:2,amd:1", "-b", "64", "-e", "64",
+                                "--json", path, *words, env=fake_cuda(bench))
+        check("# Out of bounds values : 0 OK" in done.stdout and "device cuda" in done.stdout, done.stdout)
+        check(done.stderr == "", f"noise: {done.stderr}")
+        with open(path, encoding="ascii") as file:
+            report = json.load(file)
+        check(report["device"] == "cuda" and len(report["rows"]) == n_rows, "rows are missing")
+        check(all(row["out_of_place"]["enqueue_us"] > 0 for row in report["rows"]), "no time of enqueuing")
+    done = bench.run_hetccl("perf", "allreduce", "-n", "2", "--graph", "2", "-e", "64", status=1)
+    check("device host has no graphs" in done.stderr, done.stderr)
+
+
 def case_perf_bad_input(bench):
     """Bad options: one line on stderr, exit status 2; a bad setting: the rank's error, exit status 1."""
     for words in (["perf"], ["perf", "allredoos"], ["perf", "allreduce", "-n", "0"], ["perf", "allreduce", "-b", "x"],
@@ -61,6 +84,7 @@ def case_perf_bad_input(bench):
                   ["perf", "allreduce", "-n", "2", "-r", "2"], ["perf", "allreduce", "-n", "3", "--islands", "nvidia:1,amd:1"],
                   ["perf", "allreduce", "--islands", "intel:1"], ["perf", "allreduce", "--order", "random"],
                   ["perf", "allreduce", "--hosts", "9", "-n", "2"], ["perf", "allreduce", "--link", "pigeon"],
+                  ["perf", "allreduce", "--device", "abacus"], ["perf", "allreduce", "--graph", "0"],
                   ["perf", "allreduce", "--nonsense"], ["perf", "allreduce", "-n"], ["perf", "a", "b"], ["nonsense"], [],
                   ["plan"], ["plan", "allredoos"], ["plan", "allreduce", "--rank", "9"],
                   ["plan", "allreduce", "--algo", "nonsense"], ["info", "--nonsense"], ["info", "x"]):

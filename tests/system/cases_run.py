@@ -44,7 +44,9 @@ def script(path, *lines):
 def variables(bench, *words, env=None):
     """What --print says, taken back by a shell."""
     text = run(bench, *words, "--print", env=env).stdout
-    shell = subprocess.run(["env", "-i", "sh", "-c", text + "\n/usr/bin/env"], capture_output=True, text=True, check=True, timeout=20)
+    # Nothing is started with them: a sanitizer's library can't be preloaded into just any program.
+    tell = "".join(f"\nprintf '%s=%s\\n' {name} \"${name}\"" for name in ("LD_PRELOAD", "HETCCL_NCCL_LIB", "HETCCL_RCCL_LIB"))
+    shell = subprocess.run(["env", "-i", "sh", "-c", text + tell], capture_output=True, text=True, check=True, timeout=20)
     return dict(line.split("=", 1) for line in shell.stdout.splitlines())
 
 

@@ -228,7 +228,7 @@ static int finish(struct launch *launch)
 /* Settings of all ranks and of the root in this process; a user's own HETCCL_DEVICE wins. */
 static bool set_common_variables(const struct hetccl_perf_options *options)
 {
-    if (setenv("HETCCL_DEVICE", "host", 0) != 0)
+    if (!hetccl_perf_set_device(options))
         return false;
     return options->link == NULL || setenv("HETCCL_LINK", options->link, 1) == 0;
 }

@@ -9,6 +9,8 @@
  *   perf_options.c  the command line
  *   launch.c        starting ranks, watching them, saying which one failed
  *   perf_rank.c     what one rank does
+ *   perf_measure.c  one row's calls, checked and timed
+ *   perf_device.c   the memory and the stream that it does it on
  *   perf_print.c    table and JSON, by rank 0
  */
 
@@ -33,6 +35,8 @@ struct hetccl_perf_options {
     int root; /* or HETCCL_PERF_ALL_ROOTS */
     unsigned n_warmups, n_iterations;
     bool is_checked;
+    unsigned n_graph;      /* calls in a graph that is replayed; 0: none is made */
+    const char *device;    /* NULL: as HETCCL_DEVICE says, or host */
     const char *link;      /* NULL: as HETCCL_LINK says */
     const char *json_path; /* NULL: none */
     const char *id_path;   /* NULL: none */
@@ -49,6 +53,9 @@ int hetccl_perf_read_options(struct hetccl_perf_options *options, int argc, char
  */
 bool hetccl_perf_find_launcher(int *rank_out, int *n_ranks_out);
 
+/* HETCCL_DEVICE for this process and those it starts. False with errno. */
+bool hetccl_perf_set_device(const struct hetccl_perf_options *options);
+
 /* Starts the ranks and waits for them. Returns the exit status. */
 int hetccl_launch_run(const struct hetccl_perf_options *options, int argc, char **argv);
 
@@ -59,6 +66,7 @@ int hetccl_perf_run_rank(const struct hetccl_perf_options *options);
 struct hetccl_perf_measure {
     bool is_there;
     double time_us;
+    double enqueue_us; /* of the host for one call, or launch of a graph; asynchronous devices */
     uint64_t n_wrong;
     uint64_t cross_bytes; /* of one call, over all ranks */
 };
@@ -85,7 +93,8 @@ struct hetccl_perf_totals {
 struct hetccl_perf_printer {
     FILE *json; /* NULL: none */
     const char *json_path;
-    bool has_progress; /* stderr is a terminal */
+    bool is_asynchronous; /* the device: there is a column for enqueuing */
+    bool has_progress;    /* stderr is a terminal */
     uint32_t n_ranks;
     struct hetccl_perf_totals totals;
 };

@@ -19,6 +19,13 @@ static void pause_ms(long ms)
     (void)nanosleep(&wait, NULL);
 }
 
+bool hetccl_perf_set_device(const struct hetccl_perf_options *options)
+{
+    if (options->device != NULL)
+        return setenv("HETCCL_DEVICE", options->device, 1) == 0;
+    return setenv("HETCCL_DEVICE", "host", 0) == 0;
+}
+
 bool hetccl_perf_set_rank_variables(const struct hetccl_perf_options *options)
 {
     uint32_t rank = (uint32_t)options->rank;
@@ -32,7 +39,7 @@ bool hetccl_perf_set_rank_variables(const struct hetccl_perf_options *options)
         return false;
     if (options->link != NULL && setenv("HETCCL_LINK", options->link, 1) != 0)
         return false;
-    return setenv("HETCCL_DEVICE", "host", 0) == 0;
+    return hetccl_perf_set_device(options);
 }
 
 static bool wait_for_board(const struct hetccl_perf_options *options, const struct hetccl_board *board,

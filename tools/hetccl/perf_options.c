@@ -11,6 +11,8 @@ enum {
     OPTION_ORDER,
     OPTION_HOSTS,
     OPTION_LINK,
+    OPTION_DEVICE,
+    OPTION_GRAPH,
     OPTION_CHECK,
     OPTION_JSON,
     OPTION_ID_FILE,
@@ -26,6 +28,8 @@ static const struct option long_options[] = {
     {"order", required_argument, NULL, OPTION_ORDER},
     {"hosts", required_argument, NULL, OPTION_HOSTS},
     {"link", required_argument, NULL, OPTION_LINK},
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"graph", required_argument, NULL, OPTION_GRAPH},
     {"minbytes", required_argument, NULL, 'b'},
     {"maxbytes", required_argument, NULL, 'e'},
     {"stepfactor", required_argument, NULL, 'f'},
@@ -55,12 +59,14 @@ static const char help[] =
     "  --order O              how ranks are numbered: block or interleaved (block)\n"
     "  --hosts K              pretend that the ranks are spread over K hosts\n"
     "  --link KINDS           links between islands: shm, tcp, or both as shm,tcp\n"
+    "  --device D             host, cuda, or auto (host)\n"
     "  -b MIN -e MAX -f F     sizes in bytes, from MIN to MAX, each F times the last; K, M, G allowed (8, "
     "8M, 4)\n"
     "  -d TYPE                element type, or all (float)\n"
     "  -o OP                  sum, prod, max, min, avg, premulsum, or all (sum)\n"
     "  -r ROOT                root rank, -1 for all in turn (0)\n"
     "  -w N -i N              calls before the clock starts, calls measured (2, 10)\n"
+    "  --graph N              capture N calls in a graph and replay that; for cuda\n"
     "  --check 0|1            compare every element of every result (1)\n"
     "  --json FILE            write the rows to FILE, too\n"
     "  --timeout S            give up after S seconds without progress (120)\n"
@@ -134,6 +140,14 @@ static int read_link(struct hetccl_perf_options *options, const char *value)
     return options->link != value ? refuse_value("--link", value, "shm, tcp, or shm,tcp") : -1;
 }
 
+static int read_device(struct hetccl_perf_options *options, const char *value)
+{
+    if (strcmp(value, "host") != 0 && strcmp(value, "cuda") != 0 && strcmp(value, "auto") != 0)
+        return refuse_value("--device", value, "host, cuda, or auto");
+    options->device = value;
+    return -1;
+}
+
 static int read_root(struct hetccl_perf_options *options, const char *value)
 {
     long number;
@@ -165,6 +179,8 @@ static int read_cluster_option(struct hetccl_perf_options *options, int option, 
         return read_count_option("--hosts", value, 1, HETCCL_CLUSTER_MAX_RANKS, &options->cluster.n_hosts);
     case OPTION_LINK:
         return read_link(options, value);
+    case OPTION_DEVICE:
+        return read_device(options, value);
     case OPTION_JSON:
         options->json_path = value;
         return -1;
@@ -214,6 +230,8 @@ static int read_call_option(struct hetccl_perf_options *options, int option, con
         status = read_count_option("--check", value, 0, 1, &number);
         options->is_checked = number == 1;
         return status;
+    case OPTION_GRAPH:
+        return read_count_option("--graph", value, 1, 10000, &options->n_graph);
     case OPTION_SEED:
         status = read_count_option("--seed", value, 0, INT32_MAX, &number);
         options->seed = number;

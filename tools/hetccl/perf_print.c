@@ -91,12 +91,13 @@ void hetccl_perf_printer_head(const struct hetccl_perf_printer *printer, const c
 {
     printf("#\n# %s\n"
            "#%57s %31s\n"
-           "#%11s %13s %9s %7s %5s %8s %7s %7s %6s %8s %7s %7s %6s %13s %7s  %s\n"
-           "#%11s %13s %9s %7s %5s %8s %7s %7s %6s %8s %7s %7s %6s %13s %7s\n",
+           "#%11s %13s %9s %7s %5s %8s %7s %7s %6s %8s %7s %7s %6s %13s %7s%s  %s\n"
+           "#%11s %13s %9s %7s %5s %8s %7s %7s %6s %8s %7s %7s %6s %13s %7s%s\n",
            collective, "out-of-place", "in-place", "size", "count", "type", "redop", "root", "time", "algbw",
-           "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "cross", "/bound", "plan", "(B)",
-           "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "", "(B)",
-           "");
+           "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "cross", "/bound",
+           printer->is_asynchronous ? "  enqueue" : "", "plan", "(B)", "(elements)", "", "", "", "(us)",
+           "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "", "(B)", "",
+           printer->is_asynchronous ? "     (us)" : "");
     (void)fflush(stdout);
 }
 
@@ -126,15 +127,19 @@ static void print_measure(const struct hetccl_perf_row *row, const struct hetccl
 }
 
 /* A small-message plan may send more than the bound: its ratio stands in parentheses. */
-static void print_ratio(const struct hetccl_perf_row *row)
+static void print_rest(const struct hetccl_perf_printer *printer, const struct hetccl_perf_row *row)
 {
     char text[32] = "-";
     double ratio = row->bound_bytes > 0 ? (double)crossed_bytes(row) / (double)row->bound_bytes : 0.0;
 
     if (row->bound_bytes > 0)
         (void)snprintf(text, sizeof(text), row->is_small ? "(%.2f)" : "%.2f", ratio);
-    printf(" %13" PRIu64 " %7s  %s%s\n", crossed_bytes(row), text, row->plan,
-           hetccl_perf_row_is_at_bound(row) ? "" : "  NOT AT THE BOUND");
+    printf(" %13" PRIu64 " %7s", crossed_bytes(row), text);
+    if (printer->is_asynchronous)
+        printf(" %8.2f", row->in_place.enqueue_us > row->out_of_place.enqueue_us
+                             ? row->in_place.enqueue_us
+                             : row->out_of_place.enqueue_us);
+    printf("  %s%s\n", row->plan, hetccl_perf_row_is_at_bound(row) ? "" : "  NOT AT THE BOUND");
 }
 
 static void json_measure(FILE *json, const char *name, const struct hetccl_perf_row *row,
@@ -144,9 +149,11 @@ static void json_measure(FILE *json, const char *name, const struct hetccl_perf_
         fprintf(json, ", \"%s\": null", name);
         return;
     }
-    fprintf(json, ", \"%s\": {\"time_us\": %.3f, \"algbw\": %.6f, \"busbw\": %.6f, \"wrong\": %" PRIu64 "}",
+    fprintf(json,
+            ", \"%s\": {\"time_us\": %.3f, \"algbw\": %.6f, \"busbw\": %.6f, \"wrong\": %" PRIu64
+            ", \"enqueue_us\": %.3f}",
             name, measure->time_us, algorithm_bandwidth(row, measure), bus_bandwidth(row, measure),
-            measure->n_wrong);
+            measure->n_wrong, measure->enqueue_us);
 }
 
 /* Every text in it is a word of ours: there is nothing to escape. */
@@ -188,7 +195,7 @@ void hetccl_perf_printer_row(struct hetccl_perf_printer *printer, const struct h
            hetccl_reference_op_name(row->trial.reference.op), row->has_root ? (int)row->trial.root : -1);
     print_measure(row, &row->out_of_place);
     print_measure(row, &row->in_place);
-    print_ratio(row);
+    print_rest(printer, row);
     (void)fflush(stdout);
     if (printer->json != NULL)
         json_row(printer, row);

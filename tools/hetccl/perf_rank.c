@@ -3,8 +3,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <nccl.h>
@@ -12,166 +10,13 @@
 #include <hetccl/hetccl.h>
 
 #include "kernels/kernels.h"
-#include "perf.h"
 #include "perf_id.h"
+#include "perf_session.h"
 
-/*
- * What one rank does: join, then for every row measure out of place and in place. Times are the largest of
- * the ranks' means, wrong elements and bytes are sums; both are gathered by the communicator itself, but each
- * rank also leaves with HETCCL_EXIT_WRONG for its own wrong elements, so that a wrong sum can't hide them.
- */
-
-struct session {
-    const struct hetccl_perf_options *options;
-    struct hetccl_board_slot *slot; /* NULL under a launcher */
-    struct hetccl_perf_printer printer;
-    ncclComm_t comm;
-    uint32_t n_ranks, rank;
-    char *buffers[2];
-    size_t buffer_bytes; /* of each, with guards */
-    uint64_t n_own_wrong;
-};
-
-static double now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
-static bool give_up(const struct session *session, const char *call, ncclResult_t result)
-{
-    hetccl_board_fail(session->slot, "%s gave error %d (%s): %s", call, (int)result,
-                      ncclGetErrorString(result), ncclGetLastError(session->comm));
-    return false;
-}
-
-static bool barrier(struct session *session)
-{
-    int32_t token = 1;
-    ncclResult_t result = ncclAllReduce(&token, &token, 1, ncclInt32, ncclSum, session->comm, NULL);
-
-    return result == ncclSuccess || give_up(session, "the barrier", result);
-}
-
-static uint64_t cross_bytes_sent(const struct session *session)
-{
-    hetcclCounters_t counters = {.size = sizeof(counters)};
-
-    return hetcclCommCounters(session->comm, &counters) == 0 ? counters.crossBytesSent : 0;
-}
-
-struct call {
-    const struct hetccl_trial *trial;
-    void *send, *recv;
-    char *regions[2]; /* what lies between guards; [1] only in place */
-    size_t region_bytes;
-    ncclRedOp_t op;
-};
-
-static bool run_call(struct session *session, const struct call *call)
-{
-    ncclResult_t result = hetccl_trial_run(call->trial, call->send, call->recv, call->op, session->comm);
-
-    hetccl_board_beat(session->slot);
-    return result == ncclSuccess || give_up(session, hetccl_trial_name(call->trial->kind), result);
-}
-
-static bool run_checked(struct session *session, const struct call *call, struct hetccl_perf_measure *out)
-{
-    if (!run_call(session, call))
-        return false;
-    if (!session->options->is_checked)
-        return true;
-    out->n_wrong += hetccl_trial_check(call->trial, call->send, call->recv);
-    for (int i = 0; i < 2; i++)
-        out->n_wrong += hetccl_trial_guard_check(call->regions[i], call->region_bytes);
-    return true;
-}
-
-static bool run_timed(struct session *session, const struct call *call, struct hetccl_perf_measure *out)
-{
-    const struct hetccl_perf_options *options = session->options;
-    uint64_t crossed;
-    double start;
-
-    for (unsigned i = 0; i < options->n_warmups; i++)
-        if (!run_call(session, call))
-            return false;
-    if (!barrier(session))
-        return false;
-    crossed = cross_bytes_sent(session);
-    start = now_us();
-    for (unsigned i = 0; i < options->n_iterations; i++)
-        if (!run_call(session, call))
-            return false;
-    out->time_us = (now_us() - start) / options->n_iterations;
-    out->cross_bytes = cross_bytes_sent(session) - crossed;
-    return true;
-}
-
-/* Own figures become everybody's: the largest time, the sums of the rest. */
-static bool share(struct session *session, struct hetccl_perf_measure *measure)
-{
-    uint64_t sums[2] = {measure->n_wrong, measure->cross_bytes};
-    ncclResult_t result;
-
-    session->n_own_wrong += measure->n_wrong;
-    result =
-        ncclAllReduce(&measure->time_us, &measure->time_us, 1, ncclFloat64, ncclMax, session->comm, NULL);
-    if (result == ncclSuccess)
-        result = ncclAllReduce(sums, sums, 2, ncclUint64, ncclSum, session->comm, NULL);
-    if (result != ncclSuccess)
-        return give_up(session, "summing up", result);
-    measure->n_wrong = sums[0];
-    measure->cross_bytes = sums[1] / session->options->n_iterations;
-    return true;
-}
-
-static void note_plan(const struct session *session, struct hetccl_perf_row *row)
-{
-    hetcclCommInfo_t info = {.size = sizeof(info)};
-
-    if (row->trial.kind == HETCCL_TRIAL_SENDRECV) {
-        (void)snprintf(row->plan, sizeof(row->plan), "p2p");
-    } else if (hetcclCommInfo(session->comm, &info) == 0 && row->trial.count > 0) {
-        (void)snprintf(row->plan, sizeof(row->plan), "%s", info.lastPlan);
-        row->is_small = info.lastPlanIsSmall != 0;
-    } else {
-        (void)snprintf(row->plan, sizeof(row->plan), "-");
-    }
-}
-
-static bool measure(struct session *session, struct hetccl_perf_row *row, bool is_in_place,
-                    struct hetccl_perf_measure *out)
-{
-    struct hetccl_trial trial = row->trial;
-    struct call call = {.trial = &trial};
-    ncclResult_t result;
-    bool is_done;
-
-    trial.is_in_place = is_in_place;
-    for (int i = 0; i < 2; i++)
-        call.regions[i] = session->buffers[i] + HETCCL_TRIAL_GUARD_BYTES;
-    call.region_bytes = hetccl_trial_buffer_count(&trial) * hetccl_reference_type_bytes(trial.reference.type);
-    hetccl_trial_place(&trial, call.regions[0], call.regions[1], &call.send, &call.recv);
-    hetccl_trial_fill(&trial, call.send, call.recv);
-    for (int i = 0; i < 2; i++)
-        hetccl_trial_guard_paint(call.regions[i], call.region_bytes);
-    result = hetccl_trial_op_begin(&trial, session->comm, &call.op);
-    if (result != ncclSuccess)
-        return give_up(session, "ncclRedOpCreatePreMulSum", result);
-    is_done = run_checked(session, &call, out) && run_timed(session, &call, out);
-    if (is_done)
-        note_plan(session, row);
-    hetccl_trial_op_end(&trial, session->comm, call.op);
-    out->is_there = is_done;
-    return is_done && share(session, out);
-}
+/* What one rank does: join, then for every row measure out of place and in place. */
 
 /* A ring of sends crosses wherever two neighbours are of different islands. */
-static uint64_t ring_bound(const struct session *session, uint64_t bytes)
+static uint64_t ring_bound(const struct hetccl_perf_session *session, uint64_t bytes)
 {
     uint64_t bound = 0;
 
@@ -197,7 +42,8 @@ static size_t wire_element_bytes(const struct hetccl_reference *reference)
     return hetccl_type_bytes(type);
 }
 
-static bool find_bound(const struct session *session, const struct hetccl_trial *trial, uint64_t *out)
+static bool find_bound(const struct hetccl_perf_session *session, const struct hetccl_trial *trial,
+                       uint64_t *out)
 {
     size_t element_bytes = wire_element_bytes(&trial->reference);
     const char *name =
@@ -209,10 +55,10 @@ static bool find_bound(const struct session *session, const struct hetccl_trial 
         return true;
     }
     result = hetcclCommBound(session->comm, name, trial->count, element_bytes, (int)trial->root, out);
-    return result == ncclSuccess || give_up(session, "hetcclCommBound", result);
+    return result == ncclSuccess || hetccl_perf_give_up(session, "hetcclCommBound", result);
 }
 
-static bool run_row(struct session *session, struct hetccl_perf_row *row)
+static bool run_row(struct hetccl_perf_session *session, struct hetccl_perf_row *row)
 {
     bool has_in_place = hetccl_trial_has_in_place(row->trial.kind);
 
@@ -224,9 +70,10 @@ static bool run_row(struct session *session, struct hetccl_perf_row *row)
         hetccl_perf_printer_progress(&session->printer, &row->trial, row->size_bytes);
     if (!find_bound(session, &row->trial, &row->bound_bytes))
         return false;
-    if (row->trial.kind != HETCCL_TRIAL_BCAST && !measure(session, row, false, &row->out_of_place))
+    if (row->trial.kind != HETCCL_TRIAL_BCAST &&
+        !hetccl_perf_measure(session, row, false, &row->out_of_place))
         return false;
-    if (has_in_place && !measure(session, row, true, &row->in_place))
+    if (has_in_place && !hetccl_perf_measure(session, row, true, &row->in_place))
         return false;
     if (session->rank == 0)
         hetccl_perf_printer_row(&session->printer, row);
@@ -244,8 +91,8 @@ static size_t next_size(const struct hetccl_perf_options *options, size_t size, 
     return next > options->max_bytes || next < size ? options->max_bytes : next;
 }
 
-static size_t count_of_size(const struct session *session, enum hetccl_trial_kind kind, size_t size,
-                            size_t element_bytes)
+static size_t count_of_size(const struct hetccl_perf_session *session, enum hetccl_trial_kind kind,
+                            size_t size, size_t element_bytes)
 {
     size_t share = element_bytes * (hetccl_trial_is_shared(kind) ? session->n_ranks : 1);
 
@@ -254,7 +101,7 @@ static size_t count_of_size(const struct session *session, enum hetccl_trial_kin
     return size < share ? 1 : size / share;
 }
 
-static bool run_sizes(struct session *session, const struct hetccl_perf_row *model)
+static bool run_sizes(struct hetccl_perf_session *session, const struct hetccl_perf_row *model)
 {
     const struct hetccl_perf_options *options = session->options;
     enum hetccl_trial_kind kind = model->trial.kind;
@@ -277,7 +124,7 @@ static bool run_sizes(struct session *session, const struct hetccl_perf_row *mod
     return true;
 }
 
-static bool run_ops_and_roots(struct session *session, struct hetccl_perf_row *row)
+static bool run_ops_and_roots(struct hetccl_perf_session *session, struct hetccl_perf_row *row)
 {
     const struct hetccl_perf_options *options = session->options;
     bool is_all_roots = row->has_root && options->root == HETCCL_PERF_ALL_ROOTS;
@@ -299,7 +146,7 @@ static bool run_ops_and_roots(struct session *session, struct hetccl_perf_row *r
     return true;
 }
 
-static bool run_kind(struct session *session, enum hetccl_trial_kind kind)
+static bool run_kind(struct hetccl_perf_session *session, enum hetccl_trial_kind kind)
 {
     if (session->rank == 0)
         hetccl_perf_printer_head(&session->printer, hetccl_trial_name(kind));
@@ -320,28 +167,58 @@ static bool run_kind(struct session *session, enum hetccl_trial_kind kind)
     return true;
 }
 
-/* Both buffers hold the largest row: max_bytes, or one 8-byte element from and to every rank. */
-static bool make_buffers(struct session *session)
+/* Which of this machine's ranks it is; launchers tell, and all of those that we start are here. */
+static unsigned local_rank(const struct hetccl_perf_options *options)
 {
-    size_t least = 8u * session->n_ranks;
-    size_t data_bytes = session->options->max_bytes > least ? session->options->max_bytes : least;
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK",
+                                        "SLURM_LOCALID"};
 
-    session->buffer_bytes = data_bytes + 2 * HETCCL_TRIAL_GUARD_BYTES;
-    for (int i = 0; i < 2; i++) {
-        void *memory =
-            mmap(NULL, session->buffer_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; options->board_fd < 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *text = getenv(names[i]);
 
-        if (memory == MAP_FAILED) {
-            hetccl_board_fail(session->slot, "no memory for a buffer of %zu bytes: %s", session->buffer_bytes,
-                              strerror(errno));
-            return false;
-        }
-        session->buffers[i] = memory;
+        if (text != NULL && text[0] != '\0')
+            return (unsigned)strtoul(text, NULL, 10);
+    }
+    return (unsigned)options->rank;
+}
+
+static bool open_device(struct hetccl_perf_session *session)
+{
+    const struct hetccl_perf_options *options = session->options;
+
+    session->enqueue_us = calloc(options->n_iterations, sizeof(*session->enqueue_us));
+    if (session->enqueue_us == NULL) {
+        hetccl_board_fail(session->slot, "no memory for %u times", options->n_iterations);
+        return false;
+    }
+    if (!hetccl_perf_device_open(&session->device, local_rank(options))) {
+        hetccl_board_fail(session->slot, "no device: %s", hetccl_perf_device_error());
+        return false;
+    }
+    if (options->n_graph > 0 && !session->device.device->has_graphs) {
+        hetccl_board_fail(session->slot, "--graph: device %s has no graphs; give --device cuda",
+                          session->device.device->ops->name);
+        return false;
     }
     return true;
 }
 
-static bool join(struct session *session, const struct hetccl_board *board)
+/* Both buffers hold the largest row: max_bytes, or one 8-byte element from and to every rank. */
+static bool make_buffers(struct hetccl_perf_session *session)
+{
+    size_t least = 8u * session->n_ranks;
+    size_t data_bytes = session->options->max_bytes > least ? session->options->max_bytes : least;
+    size_t bytes = data_bytes + 2 * HETCCL_TRIAL_GUARD_BYTES;
+
+    if (hetccl_perf_buffer_alloc(&session->device, bytes, &session->buffers[0]) &&
+        hetccl_perf_buffer_alloc(&session->device, bytes, &session->buffers[1]) &&
+        hetccl_perf_buffer_alloc(&session->device, HETCCL_PERF_SMALL_BYTES, &session->small))
+        return true;
+    hetccl_board_fail(session->slot, "%s", hetccl_perf_device_error());
+    return false;
+}
+
+static bool join(struct hetccl_perf_session *session, const struct hetccl_board *board)
 {
     hetcclCommInfo_t info = {.size = sizeof(info)};
     char error[256];
@@ -357,22 +234,24 @@ static bool join(struct session *session, const struct hetccl_board *board)
     result = ncclCommInitRank(&session->comm, (int)session->n_ranks, id, (int)session->rank);
     if (result != ncclSuccess) {
         session->comm = NULL;
-        return give_up(session, "ncclCommInitRank", result);
+        return hetccl_perf_give_up(session, "ncclCommInitRank", result);
     }
     /* All have read it; the next run must not. */
     if (session->rank == 0 && board == NULL && session->options->id_path != NULL)
         (void)unlink(session->options->id_path);
-    if (hetcclCommInfo(session->comm, &info) != 0 || strcmp(info.device, "host") != 0) {
-        hetccl_board_fail(session->slot,
-                          "the device is %s, but this measures host memory only: set HETCCL_DEVICE=host",
-                          info.device != NULL ? info.device : "unknown");
+    if (hetcclCommInfo(session->comm, &info) != 0 ||
+        strcmp(info.device, session->device.device->ops->name) != 0) {
+        hetccl_board_fail(session->slot, "the library computes on %s, this command on %s",
+                          info.device != NULL ? info.device : "an unknown device",
+                          session->device.device->ops->name);
         return false;
     }
     return true;
 }
 
-static bool run_all(struct session *session)
+static bool run_all(struct hetccl_perf_session *session)
 {
+    session->printer.is_asynchronous = session->device.is_asynchronous;
     if (session->rank == 0 &&
         !hetccl_perf_printer_open(&session->printer, session->options->json_path, session->comm)) {
         hetccl_board_fail(session->slot, "can't write %s: %s", session->options->json_path, strerror(errno));
@@ -382,10 +261,10 @@ static bool run_all(struct session *session)
         if ((session->options->kinds >> kind & 1) != 0 && !run_kind(session, (enum hetccl_trial_kind)kind))
             return false;
     hetccl_board_say(session->slot, "the last barrier");
-    return barrier(session);
+    return hetccl_perf_barrier(session);
 }
 
-static int finish(struct session *session, bool is_done)
+static int finish(struct hetccl_perf_session *session, bool is_done)
 {
     bool is_right = session->n_own_wrong == 0;
 
@@ -397,8 +276,10 @@ static int finish(struct session *session, bool is_done)
     else if (session->comm != NULL)
         (void)ncclCommAbort(session->comm);
     for (int i = 0; i < 2; i++)
-        if (session->buffers[i] != NULL)
-            munmap(session->buffers[i], session->buffer_bytes);
+        hetccl_perf_buffer_free(&session->device, &session->buffers[i]);
+    hetccl_perf_buffer_free(&session->device, &session->small);
+    hetccl_perf_device_close(&session->device);
+    free(session->enqueue_us);
     if (!is_done)
         return HETCCL_EXIT_FAILED;
     return is_right ? HETCCL_EXIT_OK : HETCCL_EXIT_WRONG;
@@ -406,7 +287,7 @@ static int finish(struct session *session, bool is_done)
 
 int hetccl_perf_run_rank(const struct hetccl_perf_options *options)
 {
-    struct session session = {
+    struct hetccl_perf_session session = {
         .options = options, .n_ranks = options->cluster.n_ranks, .rank = (uint32_t)options->rank};
     struct hetccl_board *board = NULL;
     int status;
@@ -420,7 +301,8 @@ int hetccl_perf_run_rank(const struct hetccl_perf_options *options)
         hetccl_board_fail(NULL, "can't set environment variables: %s", strerror(errno));
         return HETCCL_EXIT_FAILED;
     }
-    status = finish(&session, make_buffers(&session) && join(&session, board) && run_all(&session));
+    status = finish(&session, open_device(&session) && make_buffers(&session) && join(&session, board) &&
+                                  run_all(&session));
     /* To a launcher every failure is 1; the parent of our own ranks wants to tell wrong values from a dead
      * rank. */
     return status == HETCCL_EXIT_WRONG && board == NULL ? HETCCL_EXIT_FAILED : status;

@@ -30,7 +30,7 @@ static const struct hetccl_run_vendor vendors[] = {
      .variable = "HETCCL_NCCL_LIB",
      .device_path = "/dev/nvidiactl",
      .modules = {"torch", "nvidia.nccl"},
-     .in_module = {"../nvidia/nccl/lib/libnccl.so.2", "lib/libnccl.so.2"},
+     .in_module = {"../nvidia/nccl/lib/libnccl.so.2", "../nvidia/cu13/lib/libnccl.so.2", "lib/libnccl.so.2"},
      .folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/local/lib",
                  "/usr/lib", "/usr/local/cuda/lib64", "/usr/local/nccl2/lib"}},
     {.name = "amd",

@@ -174,9 +174,9 @@ static ncclResult_t run_ring(const struct hetccl_trial *trial, const void *send,
     ncclResult_t result;
 
     if (first == ncclSuccess)
-        first = ncclSend(send, trial->count, trial->reference.type, (rank + 1) % n, comm, NULL);
+        first = ncclSend(send, trial->count, trial->reference.type, (rank + 1) % n, comm, trial->stream);
     if (first == ncclSuccess)
-        first = ncclRecv(recv, trial->count, trial->reference.type, (rank + n - 1) % n, comm, NULL);
+        first = ncclRecv(recv, trial->count, trial->reference.type, (rank + n - 1) % n, comm, trial->stream);
     result = ncclGroupEnd();
     return first != ncclSuccess ? first : result;
 }
@@ -190,23 +190,23 @@ ncclResult_t hetccl_trial_run(const struct hetccl_trial *trial, const void *send
 
     switch (trial->kind) {
     case HETCCL_TRIAL_ALLREDUCE:
-        return ncclAllReduce(send, recv, count, type, op, comm, NULL);
+        return ncclAllReduce(send, recv, count, type, op, comm, trial->stream);
     case HETCCL_TRIAL_ALLGATHER:
-        return ncclAllGather(send, recv, count, type, comm, NULL);
+        return ncclAllGather(send, recv, count, type, comm, trial->stream);
     case HETCCL_TRIAL_REDUCE_SCATTER:
-        return ncclReduceScatter(send, recv, count, type, op, comm, NULL);
+        return ncclReduceScatter(send, recv, count, type, op, comm, trial->stream);
     case HETCCL_TRIAL_BROADCAST:
-        return ncclBroadcast(send, recv, count, type, root, comm, NULL);
+        return ncclBroadcast(send, recv, count, type, root, comm, trial->stream);
     case HETCCL_TRIAL_BCAST:
-        return ncclBcast(recv, count, type, root, comm, NULL);
+        return ncclBcast(recv, count, type, root, comm, trial->stream);
     case HETCCL_TRIAL_REDUCE:
-        return ncclReduce(send, recv, count, type, op, root, comm, NULL);
+        return ncclReduce(send, recv, count, type, op, root, comm, trial->stream);
     case HETCCL_TRIAL_ALLTOALL:
-        return ncclAlltoAll(send, recv, count, type, comm, NULL);
+        return ncclAlltoAll(send, recv, count, type, comm, trial->stream);
     case HETCCL_TRIAL_GATHER:
-        return ncclGather(send, recv, count, type, root, comm, NULL);
+        return ncclGather(send, recv, count, type, root, comm, trial->stream);
     case HETCCL_TRIAL_SCATTER:
-        return ncclScatter(send, recv, count, type, root, comm, NULL);
+        return ncclScatter(send, recv, count, type, root, comm, trial->stream);
     case HETCCL_TRIAL_SENDRECV:
         return run_ring(trial, send, recv, comm);
     case HETCCL_TRIAL_KINDS:

@@ -4,7 +4,8 @@
 
 /*
  * One collective call with known data: how large its buffers are, how they are filled, the call itself, and
- * how many elements of the result are wrong. Used by `hetccl perf` and by the system tests. Host memory.
+ * how many elements of the result are wrong. Used by `hetccl perf` and by the system tests. Filled and
+ * checked in host memory.
  */
 
 #include <stdbool.h>
@@ -33,6 +34,7 @@ struct hetccl_trial {
     uint32_t rank, root;
     size_t count; /* as in the NCCL call */
     bool is_in_place;
+    void *stream; /* of the call */
 };
 
 const char *hetccl_trial_name(enum hetccl_trial_kind kind); /* "allreduce" */

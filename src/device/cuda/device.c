@@ -83,10 +83,20 @@ static enum hetccl_status cuda_bind_thread(struct hetccl_device *device)
                              "making the device's context current");
 }
 
+static void cuda_make_current(struct hetccl_device *device)
+{
+    struct hetccl_cuda_device *cuda = hetccl_cuda_of(device);
+    struct CUctx_st *current = NULL;
+
+    if (cuda->api.cuCtxGetCurrent(&current) != HETCCL_CUDA_SUCCESS || current != cuda->context)
+        hetccl_cuda_note(cuda, cuda->api.cuCtxPushCurrent_v2(cuda->context), "cuCtxPushCurrent_v2");
+}
+
 static const struct hetccl_device_ops cuda_ops = {
     .name = "cuda",
     .is_synchronous = false,
     .close = cuda_close,
+    .make_current = cuda_make_current,
     .bind_thread = cuda_bind_thread,
     .mem_alloc = hetccl_cuda_mem_alloc,
     .mem_free = hetccl_cuda_mem_free,
@@ -137,6 +147,7 @@ static enum hetccl_status start_driver(struct hetccl_cuda_device *cuda)
     code = cuda->api.cuDeviceGetCount(&n_devices);
     if (code == HETCCL_CUDA_SUCCESS && n_devices == 0)
         code = HETCCL_CUDA_ERROR_NO_DEVICE;
+    cuda->base.n_devices = (unsigned)n_devices;
     return hetccl_cuda_check(cuda, code, "cuDeviceGetCount", "counting GPUs");
 }
 

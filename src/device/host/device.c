@@ -13,6 +13,10 @@ static void host_close(struct hetccl_device *device)
     hetccl_free(device);
 }
 
+static void host_make_current(struct hetccl_device *device)
+{
+}
+
 static enum hetccl_status host_reduce(struct hetccl_device *device, struct hetccl_stream stream,
                                       const struct hetccl_reduce *reduce)
 {
@@ -61,6 +65,7 @@ static const struct hetccl_device_ops host_ops = {
     .name = "host",
     .is_synchronous = true,
     .close = host_close,
+    .make_current = host_make_current,
     .bind_thread = host_bind_thread,
     .mem_alloc = hetccl_host_mem_alloc,
     .mem_free = hetccl_host_mem_free,
@@ -117,6 +122,7 @@ enum hetccl_status hetccl_device_host_open(struct hetccl_device **out)
     if (status != HETCCL_OK)
         return status;
     device->ops = &host_ops;
+    device->n_devices = 1;
     (void)snprintf(device->arch, sizeof(device->arch), "%s", arch);
     *out = device;
     return HETCCL_OK;

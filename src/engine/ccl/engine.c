@@ -18,6 +18,7 @@ enum { N_FACTORS = 16, END_MS = 2000 };
 /* An operator "multiply by the factor, then add", kept for the next call with this factor. */
 struct factor {
     enum hetccl_type type;
+    const void *pointer; /* to the factor in device memory; NULL: bits */
     uint64_t bits;
     unsigned op;
 };
@@ -61,35 +62,45 @@ static enum hetccl_status check(const struct job *job, unsigned code, const char
 
 /* ---- operators ---- */
 
-static const struct factor *find_factor(const struct ccl_engine *engine, enum hetccl_type type, uint64_t bits)
+static const struct factor *find_factor(const struct ccl_engine *engine, const struct factor *wanted)
 {
-    for (size_t i = 0; i < engine->n_factors; i++)
-        if (engine->factors[i].type == type && engine->factors[i].bits == bits)
-            return &engine->factors[i];
+    for (size_t i = 0; i < engine->n_factors; i++) {
+        const struct factor *factor = &engine->factors[i];
+
+        if (factor->type == wanted->type && factor->pointer == wanted->pointer &&
+            factor->bits == wanted->bits)
+            return factor;
+    }
     return NULL;
 }
 
 /* An operator is read when a call is made, so an old one may go while its calls still run. */
-static enum hetccl_status make_factor(struct job *job, unsigned *op_out)
+static void keep_factor(struct ccl_engine *engine, const struct factor *made)
+{
+    if (engine->n_factors < N_FACTORS) {
+        engine->factors[engine->n_factors++] = *made;
+        return;
+    }
+    (void)engine->api->ncclRedOpDestroy(engine->factors[engine->next_factor].op, engine->vendor);
+    engine->factors[engine->next_factor] = *made;
+    engine->next_factor = (engine->next_factor + 1) % N_FACTORS;
+}
+
+static enum hetccl_status make_factor(struct job *job, const struct factor *wanted, unsigned *op_out)
 {
     struct ccl_engine *engine = job->engine;
-    struct factor made = {.type = job->op->type, .bits = job->op->scale.bits};
-    uint64_t bits = made.bits;
-    enum hetccl_status status =
-        check(job,
-              engine->api->ncclRedOpCreatePreMulSum(&made.op, &bits, job->type, HETCCL_CCL_HOST_IMMEDIATE,
-                                                    engine->vendor),
-              "ncclRedOpCreatePreMulSum");
+    struct factor made = *wanted;
+    uint64_t bits = wanted->bits;
+    bool is_on_device = wanted->pointer != NULL;
+    void *scalar = is_on_device ? (void *)(uintptr_t)wanted->pointer : &bits;
+    unsigned code = engine->api->ncclRedOpCreatePreMulSum(
+        &made.op, scalar, job->type, is_on_device ? HETCCL_CCL_ON_DEVICE : HETCCL_CCL_HOST_IMMEDIATE,
+        engine->vendor);
+    enum hetccl_status status = check(job, code, "ncclRedOpCreatePreMulSum");
 
     if (status != HETCCL_OK)
         return status;
-    if (engine->n_factors < N_FACTORS) {
-        engine->factors[engine->n_factors++] = made;
-    } else {
-        (void)engine->api->ncclRedOpDestroy(engine->factors[engine->next_factor].op, engine->vendor);
-        engine->factors[engine->next_factor] = made;
-        engine->next_factor = (engine->next_factor + 1) % N_FACTORS;
-    }
+    keep_factor(engine, &made);
     *op_out = made.op;
     return HETCCL_OK;
 }
@@ -99,6 +110,9 @@ static enum hetccl_status choose_operator(struct job *job)
     static const unsigned plain[HETCCL_REDS] = {
         [HETCCL_SUM] = 0, [HETCCL_PROD] = 1, [HETCCL_MAX] = 2, [HETCCL_MIN] = 3};
     const struct hetccl_engine_op *op = job->op;
+    struct factor wanted = {.type = op->type,
+                            .pointer = op->scale_pointer,
+                            .bits = op->scale_pointer == NULL ? op->scale.bits : 0};
     const struct factor *factor;
 
     job->red = plain[op->red];
@@ -106,9 +120,9 @@ static enum hetccl_status choose_operator(struct job *job)
         return HETCCL_OK;
     if (op->red != HETCCL_SUM)
         return hetccl_fail(HETCCL_ERR_INTERNAL, "a factor with an operator other than sum");
-    factor = find_factor(job->engine, op->type, op->scale.bits);
+    factor = find_factor(job->engine, &wanted);
     if (factor == NULL)
-        return make_factor(job, &job->red);
+        return make_factor(job, &wanted, &job->red);
     job->red = factor->op;
     return HETCCL_OK;
 }

@@ -40,7 +40,8 @@ enum hetccl_ccl_code {
     HETCCL_CCL_IN_PROGRESS = 7,
 };
 
-enum { HETCCL_CCL_HOST_IMMEDIATE = 1 /* residence of a factor */ };
+/* Where a factor lies. */
+enum { HETCCL_CCL_ON_DEVICE = 0, HETCCL_CCL_HOST_IMMEDIATE = 1 };
 
 enum hetccl_ccl_kind { HETCCL_CCL_NCCL = 0, HETCCL_CCL_RCCL, HETCCL_CCL_KINDS };
 

@@ -21,6 +21,8 @@ enum verdict { NOT_YET, GO, STOP };
 
 enum { POLLS_BETWEEN_STOPS = 64 };
 
+typedef void block_function(const struct hetccl_reduce_args *piece);
+
 /* What a thread needs of the arguments: taken out of them one by one, as they are only fast to reach where
  * nothing points to them. */
 struct state {
@@ -35,13 +37,14 @@ struct state {
     struct hetccl_scale scale, one;
     uint32_t n_ops, n_local, n_send_lanes, n_local_blocks, n_send_blocks, lane_blocks;
     uint32_t tag, red, type, element_bytes;
-    uint32_t n_ended; /* launches before this one */
+    struct hetccl_bridge_memory *memory;
+    block_function *reduce; /* of the call's type */
 };
 
 /* Asked by those who have waited for long, which the host is told: it looks after them. */
 HETCCL_KERNEL_INLINE int is_stopped(const struct state *s)
 {
-    flag_store_relaxed(&s->control->n_waiting, s->n_ended + 1);
+    flag_store_relaxed(&s->control->n_waiting, s->memory->n_ended + 1);
     return flag_load_relaxed(&s->control->stop) != 0;
 }
 
@@ -110,7 +113,7 @@ HETCCL_KERNEL_INLINE uint32_t wait_deps(const struct state *s, const struct hetc
     for (uint32_t polls = 1; !are_deps_done(s, op); polls++) {
         if (polls % POLLS_BETWEEN_STOPS == 0 && is_stopped(s))
             return STOP;
-        kernel_pause();
+        kernel_pause(polls);
     }
     return GO;
 }
@@ -148,7 +151,7 @@ HETCCL_KERNEL_INLINE uint32_t wait_full(const struct state *s, uint32_t lane, ui
             return report_foreign(s, lane, seen, expected);
         if (polls % POLLS_BETWEEN_STOPS == 0 && is_stopped(s))
             return STOP;
-        kernel_pause();
+        kernel_pause(polls);
     }
 }
 
@@ -190,87 +193,137 @@ HETCCL_KERNEL_INLINE void finish_op(const struct state *s, uint32_t op, int has_
 
 /* ---- element work; all threads of a block ---- */
 
-/* One body a type, however often it is used: the driver compiles them all when it loads the image. */
-static __attribute__((noinline)) void block_reduce_int8(const struct hetccl_reduce_args *args)
+/*
+ * Little data: an element a thread, its sources read four at a time. Calling the reduction of a type costs
+ * more than the work does then.
+ */
+enum { LITTLE_COUNT = HETCCL_BLOCK_THREADS };
+
+HETCCL_KERNEL_INLINE uint64_t scaled_bits(const struct hetccl_reduce_args *args, uint32_t k, uint64_t bits,
+                                          enum hetccl_type type)
 {
-    reduce(args, team_of_block(), HETCCL_INT8);
+    if (!args->is_scaled)
+        return type_bytes(type) == 8 ? bits : word_decode((uint32_t)bits, type);
+    if (type_bytes(type) == 8)
+        return word_combine_64(bits, args->scales[k].bits, type, HETCCL_PROD);
+    return word_combine(word_decode((uint32_t)bits, type), word_decode((uint32_t)args->scales[k].bits, type),
+                        type, HETCCL_PROD);
 }
 
-static __attribute__((noinline)) void block_reduce_uint8(const struct hetccl_reduce_args *args)
+HETCCL_KERNEL_INLINE uint64_t combined_bits(uint64_t sum, uint64_t next, uint32_t red, enum hetccl_type type)
 {
-    reduce(args, team_of_block(), HETCCL_UINT8);
+    if (type_bytes(type) == 8)
+        return word_combine_64(sum, next, type, (enum hetccl_red)red);
+    return word_combine((uint32_t)sum, (uint32_t)next, type, (enum hetccl_red)red);
 }
 
-static __attribute__((noinline)) void block_reduce_int32(const struct hetccl_reduce_args *args)
+HETCCL_KERNEL_INLINE void reduce_little(const struct hetccl_reduce_args *args, enum hetccl_type type)
 {
-    reduce(args, team_of_block(), HETCCL_INT32);
+    enum { AT_ONCE = 4 };
+    uint64_t sum = 0;
+
+    if (grid_thread() >= args->count)
+        return;
+    for (uint32_t first = 0; first < args->n_srcs; first += AT_ONCE) {
+        uint64_t bits[AT_ONCE] = {0};
+
+        HETCCL_KERNEL_UNROLL
+        for (uint32_t k = 0; k < AT_ONCE; k++)
+            if (first + k < args->n_srcs)
+                bits[k] = element_load(args->srcs[first + k], grid_thread(), type_bytes(type));
+        HETCCL_KERNEL_UNROLL
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            if (first + k >= args->n_srcs)
+                break;
+            bits[k] = scaled_bits(args, first + k, bits[k], type);
+            sum = first + k == 0 ? bits[k] : combined_bits(sum, bits[k], args->red, type);
+        }
+    }
+    element_store(args->dst, grid_thread(), type_bytes(type),
+                  type_bytes(type) == 8 ? sum : word_encode((uint32_t)sum, type));
 }
 
-static __attribute__((noinline)) void block_reduce_uint32(const struct hetccl_reduce_args *args)
+HETCCL_KERNEL_INLINE void block_reduce(const struct hetccl_reduce_args *piece, enum hetccl_type type)
 {
-    reduce(args, team_of_block(), HETCCL_UINT32);
+    if (piece->count <= LITTLE_COUNT)
+        reduce_little(piece, type);
+    else
+        reduce(piece, team_of_block(), type);
 }
 
-static __attribute__((noinline)) void block_reduce_int64(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_int8(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_INT64);
+    block_reduce(piece, HETCCL_INT8);
 }
 
-static __attribute__((noinline)) void block_reduce_uint64(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_uint8(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_UINT64);
+    block_reduce(piece, HETCCL_UINT8);
 }
 
-static __attribute__((noinline)) void block_reduce_float16(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_int32(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_FLOAT16);
+    block_reduce(piece, HETCCL_INT32);
 }
 
-static __attribute__((noinline)) void block_reduce_float32(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_uint32(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_FLOAT32);
+    block_reduce(piece, HETCCL_UINT32);
 }
 
-static __attribute__((noinline)) void block_reduce_float64(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_int64(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_FLOAT64);
+    block_reduce(piece, HETCCL_INT64);
 }
 
-static __attribute__((noinline)) void block_reduce_bfloat16(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_uint64(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_BFLOAT16);
+    block_reduce(piece, HETCCL_UINT64);
 }
 
-static __attribute__((noinline)) void block_reduce_float8_e4m3(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_float16(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_FLOAT8_E4M3);
+    block_reduce(piece, HETCCL_FLOAT16);
 }
 
-static __attribute__((noinline)) void block_reduce_float8_e5m2(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_float32(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_FLOAT8_E5M2);
+    block_reduce(piece, HETCCL_FLOAT32);
 }
 
-static __attribute__((noinline)) void block_reduce_float8_e4m3_fnuz(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_float64(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_FLOAT8_E4M3_FNUZ);
+    block_reduce(piece, HETCCL_FLOAT64);
 }
 
-static __attribute__((noinline)) void block_reduce_float8_e5m2_fnuz(const struct hetccl_reduce_args *args)
+static __attribute__((noinline)) void block_reduce_bfloat16(const struct hetccl_reduce_args *piece)
 {
-    reduce(args, team_of_block(), HETCCL_FLOAT8_E5M2_FNUZ);
+    block_reduce(piece, HETCCL_BFLOAT16);
 }
 
-static __attribute__((noinline)) void block_move(const struct hetccl_copy_args *args)
+static __attribute__((noinline)) void block_reduce_float8_e4m3(const struct hetccl_reduce_args *piece)
 {
-    move(args, team_of_block());
+    block_reduce(piece, HETCCL_FLOAT8_E4M3);
 }
 
-typedef void block_reduce(const struct hetccl_reduce_args *args);
+static __attribute__((noinline)) void block_reduce_float8_e5m2(const struct hetccl_reduce_args *piece)
+{
+    block_reduce(piece, HETCCL_FLOAT8_E5M2);
+}
 
-/* Called through a table: a compiler that put all of them into the kernel would take long and have few
- * registers left. */
-static block_reduce *const block_reduces[HETCCL_TYPES] = {
+static __attribute__((noinline)) void block_reduce_float8_e4m3_fnuz(const struct hetccl_reduce_args *piece)
+{
+    block_reduce(piece, HETCCL_FLOAT8_E4M3_FNUZ);
+}
+
+static __attribute__((noinline)) void block_reduce_float8_e5m2_fnuz(const struct hetccl_reduce_args *piece)
+{
+    block_reduce(piece, HETCCL_FLOAT8_E5M2_FNUZ);
+}
+
+/* Called through a table: a compiler that put all of them into the kernel, which the driver does when it
+ * loads the image, would take long and have few registers left. */
+static block_function *const block_functions[HETCCL_TYPES] = {
     [HETCCL_INT8] = block_reduce_int8,
     [HETCCL_UINT8] = block_reduce_uint8,
     [HETCCL_INT32] = block_reduce_int32,
@@ -293,10 +346,10 @@ HETCCL_KERNEL_INLINE void work(const struct state *s, const struct hetccl_reduce
     struct hetccl_copy_args copy = {
         .dst = piece->dst, .src = piece->srcs[0], .bytes = piece->count * s->element_bytes};
 
-    if (piece->n_srcs == 1 && !piece->is_scaled)
-        block_move(&copy);
-    else
-        block_reduces[s->type](piece);
+    if (piece->n_srcs != 1 || piece->is_scaled)
+        s->reduce(piece);
+    else if (copy.dst != copy.src) /* the call is in place: others may be reading it */
+        move(&copy, team_of_block());
 }
 
 HETCCL_KERNEL_INLINE const unsigned char *input_memory(const struct state *s,
@@ -369,10 +422,10 @@ HETCCL_KERNEL_INLINE void run_local(const struct state *s, uint32_t block, struc
 
     for (uint32_t i = 0; i < s->n_local; i++) {
         const struct hetccl_bridge_op *op = &s->ops[i];
-        uint32_t first = (block + n_blocks - turn) % n_blocks;
+        uint32_t first = block >= turn ? block - turn : block + n_blocks - turn;
         uint32_t verdict = GO;
 
-        turn = (turn + op->n_pieces) % n_blocks;
+        turn = n_blocks > 1 ? (turn + op->n_pieces) % n_blocks : 0;
         if (first >= op->n_pieces)
             continue;
         if (op->n_deps > 0) {
@@ -388,30 +441,11 @@ HETCCL_KERNEL_INLINE void run_local(const struct state *s, uint32_t block, struc
     }
 }
 
-/* Where a block stands in one of its send lanes. */
-struct cursor {
-    uint32_t op;    /* among the lane's */
-    uint32_t piece; /* of the operation */
-};
-
-/* The first piece of an operation, from `piece` on, that is this block's. */
-HETCCL_KERNEL_INLINE uint32_t own_piece(const struct hetccl_bridge_op *op, uint32_t piece, uint32_t share,
-                                        uint32_t lane_blocks)
+/* The first piece of an operation, from `piece` on, that is this block's. lane_blocks is a power of two. */
+HETCCL_KERNEL_INLINE uint32_t own_piece(const struct state *s, const struct hetccl_bridge_op *op,
+                                        uint32_t piece, uint32_t share)
 {
-    return piece + (share + lane_blocks - (op->first_piece + piece) % lane_blocks) % lane_blocks;
-}
-
-HETCCL_KERNEL_INLINE uint32_t may_send(const struct state *s, const struct hetccl_bridge_send_lane *lane,
-                                       const struct hetccl_bridge_op *op, uint32_t piece)
-{
-    for (uint32_t polls = 0; polls < POLLS_BETWEEN_STOPS; polls++) {
-        if (are_deps_done(s, op) && flag_load_acquire(slot_word(&lane->ring, op->first_piece + piece)) == 0)
-            return GO;
-        kernel_pause();
-        if (s->n_send_lanes > s->n_send_blocks)
-            break;
-    }
-    return is_stopped(s) ? STOP : NOT_YET;
+    return piece + ((share - op->first_piece - piece) & (s->lane_blocks - 1));
 }
 
 HETCCL_KERNEL_INLINE void send_piece(const struct state *s, const struct hetccl_bridge_send_lane *lane,
@@ -430,70 +464,128 @@ HETCCL_KERNEL_INLINE void send_piece(const struct state *s, const struct hetccl_
     }
 }
 
-/* One piece of the lane if it can go now. NOT_YET also when the lane is through; *n_left counts those that
- * aren't. */
-HETCCL_KERNEL_INLINE uint32_t try_lane(const struct state *s, const struct hetccl_bridge_send_lane *lane,
-                                       struct cursor *at, uint32_t share, uint32_t *n_left,
-                                       struct hetccl_reduce_args *place)
+HETCCL_KERNEL_INLINE int is_free(const struct hetccl_bridge_send_lane *lane, uint32_t number)
 {
-    uint32_t lane_blocks = s->lane_blocks, verdict = NOT_YET;
-    const struct hetccl_bridge_op *op;
-    uint32_t piece;
+    return flag_load_acquire(slot_word(&lane->ring, number)) == 0;
+}
 
-    for (;; at->op++, at->piece = 0) {
-        if (at->op == lane->n_ops)
-            return NOT_YET;
-        op = &s->ops[lane->first_op + at->op];
-        piece = own_piece(op, at->piece, share, lane_blocks);
-        if (piece < op->n_pieces)
-            break;
-        finish_op(s, lane->first_op + at->op, at->piece > 0);
+HETCCL_KERNEL_INLINE uint32_t wait_free(const struct state *s, const struct hetccl_bridge_send_lane *lane,
+                                        uint32_t number)
+{
+    for (uint32_t polls = 1; !is_free(lane, number); polls++) {
+        if (polls % POLLS_BETWEEN_STOPS == 0 && is_stopped(s))
+            return STOP;
+        kernel_pause(polls);
     }
-    at->piece = piece;
+    return GO;
+}
+
+/* A block that serves one lane. */
+HETCCL_KERNEL_INLINE void run_lane(const struct state *s, const struct hetccl_bridge_send_lane *lane,
+                                   uint32_t share, struct hetccl_reduce_args *place)
+{
+    for (uint32_t i = lane->first_op; i < lane->first_op + lane->n_ops; i++) {
+        const struct hetccl_bridge_op *op = &s->ops[i];
+        uint32_t first = own_piece(s, op, 0, share);
+
+        for (uint32_t piece = first; piece < op->n_pieces; piece += s->lane_blocks) {
+            uint32_t verdict = GO;
+
+            if (grid_thread() == 0 && piece == first)
+                verdict = wait_deps(s, op);
+            if (grid_thread() == 0 && verdict == GO)
+                verdict = wait_free(s, lane, op->first_piece + piece);
+            if (block_broadcast(verdict) != GO)
+                return;
+            send_piece(s, lane, op, piece, place);
+        }
+        finish_op(s, i, first < op->n_pieces);
+    }
+}
+
+/* Where a block that serves several lanes stands in one of them. */
+struct cursor {
+    uint32_t op;    /* among the lane's */
+    uint32_t piece; /* of the operation */
+    uint32_t n_tries;
+};
+
+HETCCL_KERNEL_INLINE uint32_t may_send(const struct state *s, const struct hetccl_bridge_send_lane *lane,
+                                       const struct hetccl_bridge_op *op, const struct cursor *at)
+{
+    if (are_deps_done(s, op) && is_free(lane, op->first_piece + at->piece))
+        return GO;
+    kernel_pause(0);
+    return at->n_tries % POLLS_BETWEEN_STOPS == 0 && is_stopped(s) ? STOP : NOT_YET;
+}
+
+/* One piece of the lane if it can go now. NOT_YET also when the lane is through; *n_left counts those that
+ * aren't. A lane has one block here. */
+HETCCL_KERNEL_INLINE uint32_t try_lane(const struct state *s, const struct hetccl_bridge_send_lane *lane,
+                                       struct cursor *at, uint32_t *n_left, struct hetccl_reduce_args *place)
+{
+    const struct hetccl_bridge_op *op;
+    uint32_t verdict = NOT_YET;
+
+    if (at->op == lane->n_ops)
+        return NOT_YET;
     *n_left += 1;
+    op = &s->ops[lane->first_op + at->op];
+    at->n_tries++;
     if (grid_thread() == 0)
-        verdict = may_send(s, lane, op, piece);
+        verdict = may_send(s, lane, op, at);
     verdict = block_broadcast(verdict);
-    if (verdict == GO) {
-        send_piece(s, lane, op, piece, place);
-        at->piece = piece + 1;
+    if (verdict != GO)
+        return verdict;
+    send_piece(s, lane, op, at->piece, place);
+    if (++at->piece == op->n_pieces) {
+        finish_op(s, lane->first_op + at->op, 1);
+        at->op++;
+        at->piece = 0;
     }
-    return verdict;
+    return GO;
+}
+
+/* More lanes than blocks: each block goes round its lanes. */
+HETCCL_KERNEL_INLINE void run_lanes(const struct state *s, uint32_t block, struct hetccl_reduce_args *place)
+{
+    struct cursor at[HETCCL_BRIDGE_MAX_LANES_PER_BLOCK];
+    uint32_t n_left = 1;
+
+    for (uint32_t i = 0; i < HETCCL_BRIDGE_MAX_LANES_PER_BLOCK; i++)
+        at[i] = (struct cursor){0, 0, 0};
+    while (n_left > 0) {
+        n_left = 0;
+        for (uint32_t lane = block, i = 0; lane < s->n_send_lanes; lane += s->n_send_blocks, i++)
+            if (try_lane(s, &s->send_lanes[lane], &at[i], &n_left, place) == STOP)
+                return;
+    }
 }
 
 HETCCL_KERNEL_INLINE void run_sends(const struct state *s, uint32_t block, struct hetccl_reduce_args *place)
 {
-    uint32_t lane_blocks = s->lane_blocks;
-    uint32_t first = block / lane_blocks, share = block % lane_blocks;
-    uint32_t stride = s->n_send_blocks / lane_blocks, n_left = 1;
-    struct cursor at[HETCCL_BRIDGE_MAX_LANES_PER_BLOCK];
-
-    for (uint32_t i = 0; i < HETCCL_BRIDGE_MAX_LANES_PER_BLOCK; i++) {
-        at[i].op = 0;
-        at[i].piece = 0;
-    }
-    while (n_left > 0) {
-        n_left = 0;
-        for (uint32_t lane = first, i = 0; lane < s->n_send_lanes; lane += stride, i++) {
-            if (try_lane(s, &s->send_lanes[lane], &at[i], share, &n_left, place) == STOP)
-                return;
-        }
-    }
+    if (s->n_send_lanes > s->n_send_blocks)
+        run_lanes(s, block, place);
+    else
+        run_lane(s, &s->send_lanes[block / s->lane_blocks], block & (s->lane_blocks - 1), place);
 }
 
 /* The last block out puts the counters back to 0 for the next launch of the program, and tells the host. */
-HETCCL_KERNEL_INLINE void leave(const struct state *s, struct hetccl_bridge_memory *memory, uint32_t number)
+HETCCL_KERNEL_INLINE void leave(const struct state *s, uint32_t number)
 {
+    struct hetccl_bridge_memory *memory = s->memory;
+    uint32_t n_ended = memory->n_ended + 1;
+
     block_barrier();
     if (grid_thread() != 0 || count_one(&memory->n_blocks_out) + 1 < s->n_local_blocks + s->n_send_blocks)
         return;
     for (uint32_t i = 0; s->counters != 0 && i < s->n_ops; i++)
         flag_store_relaxed(&s->counters[i], 0);
     memory->n_blocks_out = 0;
-    memory->n_ended = s->n_ended + 1;
+    memory->n_ended = n_ended;
     if (number != 0)
         flag_store_relaxed(&s->control->last_ended, number);
-    flag_store_relaxed(&s->control->n_ended, s->n_ended + 1);
+    flag_store_relaxed(&s->control->n_ended, n_ended);
 }
 
 HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args)
@@ -527,10 +619,11 @@ HETCCL_KERNEL_ENTRY void hetccl_bridge(struct hetccl_bridge_args args)
     s.element_bytes = type_bytes((enum hetccl_type)args.type);
     if (args.scale_pointer != 0)
         s.scale.bits = element_load(args.scale_pointer, 0, s.element_bytes);
-    s.n_ended = args.memory->n_ended;
+    s.memory = args.memory;
+    s.reduce = block_functions[args.type];
     if (grid_block() < s.n_local_blocks)
         run_local(&s, grid_block(), &place);
     else
         run_sends(&s, grid_block() - s.n_local_blocks, &place);
-    leave(&s, args.memory, args.number);
+    leave(&s, args.number);
 }

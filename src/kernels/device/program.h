@@ -41,7 +41,12 @@ static inline uint32_t hetccl_ring_mark(uint32_t tag, uint32_t piece)
     return UINT32_C(1) << 30 | (tag & 0x3fff) << 16 | (piece & 0xffff);
 }
 
-enum hetccl_bridge_kind { HETCCL_BRIDGE_COPY, HETCCL_BRIDGE_SEND, HETCCL_BRIDGE_COMBINE };
+enum hetccl_bridge_kind {
+    HETCCL_BRIDGE_COPY,
+    HETCCL_BRIDGE_SEND,
+    HETCCL_BRIDGE_COMBINE,
+    HETCCL_BRIDGE_ISLAND, /* not the kernel's: only its counter is */
+};
 
 /* Which base address an offset counts from. */
 enum { HETCCL_BRIDGE_BUFFERS = 3, HETCCL_BRIDGE_NO_LANE = UINT32_C(0xffffffff) };

@@ -11,14 +11,18 @@
  * cumulative: they cover what was ordered before. Flags are aligned words in memory that both sides can
  * reach: registered or pinned host memory, or device memory opened by the other side.
  *
- * kernel_pause() goes into every loop that waits for a flag. block_broadcast() hands a word of the block's
- * thread 0 to all its threads; all of them call it, and what any of them did before is done for all after it.
+ * kernel_pause() goes into every loop that waits for a flag; n_polls says how often it has looked in vain.
+ * Many blocks that look at host memory all the time would take a good part of the bus from the data.
+ * block_broadcast() hands a word of the block's thread 0 to all its threads; all of them call it, and what
+ * any of them did before is done for all after it.
  */
 
 #include <stdint.h>
 
 #include "kernels/device/grid.h"
 #include "kernels/target.h"
+
+enum { EAGER_POLLS = 8 };
 
 #if defined(__NVPTX__)
 
@@ -54,9 +58,9 @@ HETCCL_KERNEL_INLINE void block_barrier(void)
     __nvvm_bar_sync(0);
 }
 
-HETCCL_KERNEL_INLINE void kernel_pause(void)
+HETCCL_KERNEL_INLINE void kernel_pause(uint32_t n_polls)
 {
-    __nvvm_nanosleep(20);
+    __nvvm_nanosleep(n_polls < EAGER_POLLS ? 20 : 500);
 }
 
 #elif defined(__AMDGCN__)
@@ -88,9 +92,12 @@ HETCCL_KERNEL_INLINE void block_barrier(void)
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 
-HETCCL_KERNEL_INLINE void kernel_pause(void)
+HETCCL_KERNEL_INLINE void kernel_pause(uint32_t n_polls)
 {
-    __builtin_amdgcn_s_sleep(1);
+    if (n_polls < EAGER_POLLS)
+        __builtin_amdgcn_s_sleep(1);
+    else
+        __builtin_amdgcn_s_sleep(16);
 }
 
 #else
@@ -125,8 +132,9 @@ HETCCL_KERNEL_INLINE void block_barrier(void)
     hetccl_block_barrier();
 }
 
-HETCCL_KERNEL_INLINE void kernel_pause(void)
+HETCCL_KERNEL_INLINE void kernel_pause(uint32_t n_polls)
 {
+    (void)n_polls;
     hetccl_kernel_yield();
 }
 

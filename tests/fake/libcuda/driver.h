@@ -82,6 +82,18 @@ unsigned cuGraphExecDestroy(struct CUgraphExec_st *exec);
 unsigned cuCtxSetCurrent(struct CUctx_st *context);
 unsigned cuMemAllocManaged(hetccl_cu_address *address, size_t bytes, unsigned flags);
 unsigned cuStreamCreate(struct CUstream_st **stream, unsigned flags);
+unsigned cuMemAllocAsync(hetccl_cu_address *address, size_t bytes, struct CUstream_st *stream);
+unsigned cuMemFreeAsync(hetccl_cu_address address, struct CUstream_st *stream);
+unsigned cuMemAddressReserve(hetccl_cu_address *address, size_t bytes, size_t alignment,
+                             hetccl_cu_address hint, unsigned long long flags);
+unsigned cuMemAddressFree(hetccl_cu_address address, size_t bytes);
+unsigned cuMemCreate(unsigned long long *handle, size_t bytes, const void *properties,
+                     unsigned long long flags);
+unsigned cuMemRelease(unsigned long long handle);
+unsigned cuMemMap(hetccl_cu_address address, size_t bytes, size_t offset, unsigned long long handle,
+                  unsigned long long flags);
+unsigned cuMemSetAccess(hetccl_cu_address address, size_t bytes, const void *access, size_t count);
+unsigned cuMemUnmap(hetccl_cu_address address, size_t bytes);
 unsigned cuStreamIsCapturing(struct CUstream_st *stream, unsigned *status);
 
 void fake_cuda_register(const struct fake_cuda_kernel *kernels);

@@ -48,7 +48,15 @@ unsigned fake_script_call(const char *function);
 
 /* memory.c */
 
-enum fake_memory_kind { FAKE_DEVICE, FAKE_PINNED, FAKE_REGISTERED, FAKE_MANAGED, FAKE_IMPORTED };
+enum fake_memory_kind {
+    FAKE_DEVICE,
+    FAKE_PINNED,
+    FAKE_REGISTERED,
+    FAKE_MANAGED,
+    FAKE_IMPORTED,
+    FAKE_POOL,
+    FAKE_MAPPED
+};
 
 struct fake_memory {
     struct fake_memory *next;
@@ -66,6 +74,10 @@ struct fake_memory *fake_memory_find(hetccl_cu_address address);
 struct fake_memory *fake_memory_find_import(ino_t inode);
 struct fake_memory *fake_memory_map(enum fake_memory_kind kind, int fd, size_t bytes); /* NULL: errno */
 void fake_memory_remove(struct fake_memory *memory);                                   /* unmaps and frees */
+
+struct fake_memory *fake_memory_map_at(enum fake_memory_kind kind, char *base, int fd, size_t bytes);
+char *fake_memory_reserve(size_t bytes); /* addresses, with pages that fault on either side; NULL: used up */
+unsigned fake_memory_alloc(enum fake_memory_kind kind, size_t bytes, hetccl_cu_address *address);
 
 /* Whether a copy may touch the range: inside one allocation, or plain host memory. Takes the lock. */
 bool fake_memory_is_usable(hetccl_cu_address address, size_t bytes);

@@ -72,10 +72,19 @@ static struct fake_memory *add(enum fake_memory_kind kind, char *base, size_t by
     return memory;
 }
 
+char *fake_memory_reserve(size_t bytes)
+{
+    return take_range(page_up(bytes));
+}
+
 struct fake_memory *fake_memory_map(enum fake_memory_kind kind, int fd, size_t bytes)
 {
+    return fake_memory_map_at(kind, take_range(page_up(bytes)), fd, bytes);
+}
+
+struct fake_memory *fake_memory_map_at(enum fake_memory_kind kind, char *base, int fd, size_t bytes)
+{
     size_t mapped_bytes = page_up(bytes);
-    char *base = take_range(mapped_bytes);
     struct fake_memory *memory;
     struct stat file;
 
@@ -138,6 +147,19 @@ struct fake_memory *fake_memory_find_import(ino_t inode)
     return NULL;
 }
 
+/* Pieces of virtual memory may stand side by side. */
+static bool is_inside(const struct fake_memory *memory, hetccl_cu_address address, size_t bytes)
+{
+    while (memory != NULL && bytes > memory->bytes - (address - (uintptr_t)memory->base)) {
+        if (memory->kind != FAKE_MAPPED)
+            return false;
+        bytes -= memory->bytes - (address - (uintptr_t)memory->base);
+        address = (uintptr_t)memory->base + memory->bytes;
+        memory = fake_memory_find(address);
+    }
+    return memory != NULL;
+}
+
 bool fake_memory_is_usable(hetccl_cu_address address, size_t bytes)
 {
     const struct fake_memory *memory;
@@ -148,7 +170,7 @@ bool fake_memory_is_usable(hetccl_cu_address address, size_t bytes)
     if (memory == NULL)
         is_usable = address != 0 && !is_in_range(address);
     else
-        is_usable = bytes <= memory->bytes - (address - (uintptr_t)memory->base);
+        is_usable = is_inside(memory, address, bytes);
     pthread_mutex_unlock(&fake_lock);
     return is_usable;
 }
@@ -186,7 +208,7 @@ static size_t device_bytes_left(int device)
     return left;
 }
 
-static unsigned alloc_device(enum fake_memory_kind kind, size_t bytes, hetccl_cu_address *address)
+unsigned fake_memory_alloc(enum fake_memory_kind kind, size_t bytes, hetccl_cu_address *address)
 {
     struct fake_memory *memory;
     int fd;
@@ -219,7 +241,7 @@ unsigned cuMemAlloc_v2(hetccl_cu_address *address, size_t bytes)
     if (code != 0)
         return code;
     pthread_mutex_lock(&fake_lock);
-    code = alloc_device(FAKE_DEVICE, bytes, address);
+    code = fake_memory_alloc(FAKE_DEVICE, bytes, address);
     pthread_mutex_unlock(&fake_lock);
     return code;
 }
@@ -231,7 +253,7 @@ unsigned cuMemAllocManaged(hetccl_cu_address *address, size_t bytes, unsigned fl
     if (code != 0)
         return code;
     pthread_mutex_lock(&fake_lock);
-    code = alloc_device(FAKE_MANAGED, bytes, address);
+    code = fake_memory_alloc(FAKE_MANAGED, bytes, address);
     pthread_mutex_unlock(&fake_lock);
     return code;
 }

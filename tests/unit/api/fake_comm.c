@@ -16,6 +16,7 @@ enum { MAX_COMMS = 64, MAX_EVENTS = 1024, MAX_RUNS = 64, MAX_ITEMS = 64, PATIENC
 
 struct hetccl_comm {
     struct hetccl_comm_head head; /* zero: none of these is native */
+    struct hetccl_comm *next_ended;
     struct hetccl_comm_options options;
     bool is_asynchronous;
     int n_ranks, rank;
@@ -364,12 +365,16 @@ enum hetccl_status hetccl_comm_finalize(struct hetccl_comm *comm)
     return leave(comm, status, false);
 }
 
+/* The memory stays, as that of real ones does: the API looks at handles whose communicator is gone. */
 static void release(struct hetccl_comm *comm)
 {
+    static struct hetccl_comm *ended;
+
     for (int i = 0; i < MAX_COMMS; i++)
         if (live[i] == comm)
             live[i] = NULL;
-    free(comm);
+    comm->next_ended = ended;
+    ended = comm;
 }
 
 void hetccl_comm_destroy(struct hetccl_comm *comm)
@@ -502,6 +507,13 @@ static void keep_run(const struct hetccl_comm_item *items, size_t n_items)
                (size_t)items[0].comm->n_ranks * sizeof(run->send_counts[0]));
 }
 
+bool hetccl_comm_are_connected(const struct hetccl_comm_item *items, size_t n_items)
+{
+    (void)items;
+    (void)n_items;
+    return false;
+}
+
 enum hetccl_status hetccl_comm_run(const struct hetccl_comm_item *items, size_t n_items)
 {
     const struct hetccl_call *call = &items[0].call;
@@ -574,6 +586,12 @@ const char *hetccl_comm_host_name(const struct hetccl_comm *comm, int rank)
 }
 
 /* ---- native communicators: there are none, nor a vendor's library ---- */
+
+const struct hetccl_comm_head *hetccl_comm_foreign(const void *handle)
+{
+    (void)handle;
+    return NULL;
+}
 
 const struct hetccl_comm_head *hetccl_comm_settle(struct hetccl_comm *comm, unsigned *code_out)
 {

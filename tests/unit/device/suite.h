@@ -31,7 +31,7 @@ struct suite_case {
 
 /* Lists end with a NULL name. */
 extern const struct suite_case suite_memory_cases[], suite_stream_cases[], suite_kernel_cases[],
-    suite_work_cases[], suite_graph_cases[], suite_ipc_cases[], suite_cuda_cases[];
+    suite_work_cases[], suite_graph_cases[], suite_ipc_cases[], suite_cuda_cases[], suite_virtual_cases[];
 
 void suite_run(struct suite *suite, const struct suite_case *cases);
 

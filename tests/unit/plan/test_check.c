@@ -227,6 +227,41 @@ static void mutual_sends_need_no_order(void **state)
     bench_close(&b);
 }
 
+/* Copy, send, receive become receive, copy, send; on rank 0 the send waits for the copy, on rank 1 for the
+ * receive. Fine where steps overtake each other, but not where the copy comes after the receive. */
+static void circle_of_local_steps_is_caught(void **state)
+{
+    struct bench b;
+
+    bench_open(&b, "AB", NULL);
+    bench_plan(&b,
+               &(struct hetccl_plan_request){
+                   .coll = HETCCL_ALLTOALL, .count = 8, .elem_bytes = 4, .chunk_bytes = 4096, .algo = ""});
+    assert_int_equal(check_once(&b, HETCCL_CHECK_SEQUENTIAL, 1), HETCCL_OK);
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        struct hetccl_plan *plan = b.plans[rank];
+        struct hetccl_step steps[] = {*find_step(plan, HETCCL_STEP_COMBINE, 0),
+                                      *find_step(plan, HETCCL_STEP_COPY, 0),
+                                      *find_step(plan, HETCCL_STEP_SEND, 0)};
+
+        assert_int_equal(plan->n_steps, 3);
+        assert_int_equal(plan->n_deps, 0);
+        steps[2].first_dep = 0;
+        steps[2].n_deps = 1;
+        memcpy(plan->steps, steps, sizeof(steps));
+        plan->deps = test_malloc(sizeof(uint32_t));
+        plan->deps[0] = rank == 0 ? 1 : 0;
+    }
+    assert_int_equal(check_once(&b, HETCCL_CHECK_LOOSE, 1), HETCCL_OK);
+    assert_int_equal(check_once(&b, HETCCL_CHECK_SEQUENTIAL, 1), HETCCL_ERR_INTERNAL);
+    assert_non_null(strstr(hetccl_last_error_thread(), "standstill"));
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        test_free(b.plans[rank]->deps);
+        b.plans[rank]->deps = NULL;
+    }
+    bench_close(&b);
+}
+
 static void wrong_times_are_caught(void **state)
 {
     struct hetccl_step *step;
@@ -257,10 +292,15 @@ static void disagreement_is_caught(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_dep_is_needed),        cmocka_unit_test(wrong_regions_are_caught),
-        cmocka_unit_test(wrong_messages_are_caught),  cmocka_unit_test(wrong_island_steps_are_caught),
-        cmocka_unit_test(wrong_scaling_is_caught),    cmocka_unit_test(standstill_is_caught),
-        cmocka_unit_test(mutual_sends_need_no_order), cmocka_unit_test(disagreement_is_caught),
+        cmocka_unit_test(every_dep_is_needed),
+        cmocka_unit_test(wrong_regions_are_caught),
+        cmocka_unit_test(wrong_messages_are_caught),
+        cmocka_unit_test(wrong_island_steps_are_caught),
+        cmocka_unit_test(wrong_scaling_is_caught),
+        cmocka_unit_test(standstill_is_caught),
+        cmocka_unit_test(mutual_sends_need_no_order),
+        cmocka_unit_test(disagreement_is_caught),
+        cmocka_unit_test(circle_of_local_steps_is_caught),
         cmocka_unit_test(wrong_times_are_caught),
     };
 
