@@ -258,7 +258,7 @@ void hetccl_bridge_release(struct hetccl_bridge *bridge)
 {
     release_blobs(bridge);
     if (bridge->copier != NULL)
-        hetccl_copier_release(bridge->copier, hetccl_bridge_last_ended(bridge));
+        hetccl_copier_release(bridge->copier, bridge->control);
 }
 
 /* ---- the order of streams ---- */

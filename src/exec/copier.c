@@ -8,8 +8,9 @@
 
 enum {
     WORDS = HETCCL_RING_SLOTS * HETCCL_RING_WORD_STRIDE, /* of a ring */
-    DWELL_NS = 50 * HETCCL_NS_PER_US,
-    COPY_WAIT_NS = 2 * HETCCL_NS_PER_MS,
+    LEAST_DWELL_NS = 50 * HETCCL_NS_PER_US,              /* for which one piece of a slot is shown */
+    N_DWELLS = 8,
+    COPY_NS = 2 * HETCCL_NS_PER_MS,
 };
 
 /* ---- life ---- */
@@ -220,7 +221,7 @@ static void write_device_words(struct hetccl_copier *copier, const struct hetccl
                                uint32_t tag, uint32_t turn)
 {
     struct hetccl_device *device = copier->device;
-    uint64_t until_ns = hetccl_now_ns() + COPY_WAIT_NS;
+    uint64_t until_ns = hetccl_now_ns() + COPY_NS;
 
     if (device->ops->stream_query(device, copier->release_stream) != HETCCL_OK)
         return;
@@ -232,7 +233,7 @@ static void write_device_words(struct hetccl_copier *copier, const struct hetccl
         return;
     while (device->ops->stream_query(device, copier->release_stream) == HETCCL_AGAIN &&
            hetccl_now_ns() < until_ns)
-        hetccl_sleep_ns(DWELL_NS / 10);
+        hetccl_sleep_ns(LEAST_DWELL_NS / 10);
 }
 
 static void write_words(struct hetccl_copier *copier, const struct hetccl_copy_words *ring, uint32_t tag,
@@ -260,23 +261,36 @@ static uint32_t turns_of(const struct hetccl_copy_trace *trace)
     return most;
 }
 
-static void release_trace(struct hetccl_copier *copier, const struct hetccl_copy_trace *trace)
+static bool is_over(const struct hetccl_copy_trace *trace, const struct hetccl_bridge_control *control)
 {
+    uint32_t last_ended = __atomic_load_n(&control->last_ended, __ATOMIC_ACQUIRE);
+
+    if (trace->last_number != 0 && (int32_t)(last_ended - trace->last_number) < 0)
+        return false;
+    return !trace->is_kept || __atomic_load_n(&control->is_copying, __ATOMIC_ACQUIRE) == 0;
+}
+
+static void release_trace(struct hetccl_copier *copier, const struct hetccl_copy_trace *trace,
+                          const struct hetccl_bridge_control *control)
+{
+    uint64_t dwell_ns = (uint64_t)LEAST_DWELL_NS << copier->n_releases % N_DWELLS;
     uint32_t turns = turns_of(trace);
 
     for (uint32_t i = 0; i < trace->n_tags; i++)
-        for (uint32_t turn = 0; turn < turns; turn++) {
+        for (uint32_t turn = 0; turn < turns && !is_over(trace, control); turn++) {
             for (uint32_t k = 0; k < trace->n_rings; k++)
                 write_words(copier, &trace->rings[k], trace->tags[i], turn);
-            hetccl_sleep_ns(DWELL_NS);
+            hetccl_sleep_ns(dwell_ns);
         }
 }
 
-void hetccl_copier_release(struct hetccl_copier *copier, uint32_t last_ended)
+/* Streams see a word within microseconds and take the pieces of a turn within a millisecond, but nobody knows
+ * how busy a machine is: so turns are shown for longer and longer, and then again shortly. */
+void hetccl_copier_release(struct hetccl_copier *copier, const struct hetccl_bridge_control *control)
 {
     pthread_mutex_lock(&copier->lock);
     for (struct hetccl_copy_trace *trace = copier->traces; trace != NULL; trace = trace->next)
-        if (!has_ended(trace, last_ended))
-            release_trace(copier, trace);
+        release_trace(copier, trace, control);
+    copier->n_releases++;
     pthread_mutex_unlock(&copier->lock);
 }

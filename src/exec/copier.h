@@ -45,6 +45,7 @@ struct hetccl_copier {
     uint32_t *image;      /* pinned: a ring's words */
     pthread_mutex_t lock; /* of the traces */
     struct hetccl_copy_trace *traces;
+    uint32_t n_releases; /* so far */
 };
 
 HETCCL_NODISCARD enum hetccl_status hetccl_copier_create(struct hetccl_device *device,
@@ -75,10 +76,10 @@ HETCCL_NODISCARD enum hetccl_status hetccl_copier_note(struct hetccl_copier *cop
                                                        uint32_t number);
 
 /*
- * hetccl_copier_release -- writes into all words that calls may wait for what they wait for, for as long as
- * it takes the device to see it, one piece of each slot after the other. The communicator has failed: what is
- * received doesn't matter. To be called again until the calls have ended. Any thread; blocks for some ms.
+ * hetccl_copier_release -- writes into all words that calls may wait for what they wait for, one piece of
+ * each slot after the other. The communicator has failed: what is received doesn't matter. To be called again
+ * until the calls have ended. Any thread; returns soon once they have.
  */
-void hetccl_copier_release(struct hetccl_copier *copier, uint32_t last_ended);
+void hetccl_copier_release(struct hetccl_copier *copier, const struct hetccl_bridge_control *control);
 
 #endif

@@ -15,7 +15,8 @@ enum { MOVERS_MAX_RANKS = 8 };
 
 struct movers_rank {
     int rank, n_ranks;
-    size_t count; /* the largest that the movers do quickly */
+    int (*pipes)[2]; /* by rank: what that one reads */
+    size_t count;    /* the largest that the movers do quickly */
     ncclComm_t comm;
     struct hetccl_cuda_api driver;
     struct CUstream_st *stream;

@@ -153,12 +153,30 @@ static void make_stuck_calls(struct movers_rank *r, bool is_captured)
     }
 }
 
-/* The last rank comes late, so that the others see that they are stuck. */
-static void await_abort(struct movers_rank *r)
+/* All ranks have come here. */
+static void meet(struct movers_rank *r)
 {
-    sleep_ms(r->rank == r->n_ranks - 1 ? 1500 : 200);
-    if (r->rank < r->n_ranks - 1)
+    int last = r->n_ranks - 1;
+    char byte = 0;
+
+    if (r->rank < last) {
+        MOVERS_CHECK(r, write(r->pipes[last][1], &byte, 1) == 1);
+        MOVERS_CHECK(r, read(r->pipes[r->rank][0], &byte, 1) == 1);
+        return;
+    }
+    for (int i = 0; i < last; i++)
+        MOVERS_CHECK(r, read(r->pipes[last][0], &byte, 1) == 1);
+    for (int i = 0; i < last; i++)
+        MOVERS_CHECK(r, write(r->pipes[i][1], &byte, 1) == 1);
+}
+
+static void see_that_it_is_stuck(struct movers_rank *r)
+{
+    if (r->rank < r->n_ranks - 1) {
+        sleep_ms(100);
         MOVERS_CHECK(r, r->driver.cuStreamQuery(r->stream) == HETCCL_CUDA_ERROR_NOT_READY);
+    }
+    meet(r);
 }
 
 static void abort_and_wait(struct movers_rank *r)
@@ -174,14 +192,14 @@ static void abort_and_wait(struct movers_rank *r)
 static void scenario_abort(struct movers_rank *r)
 {
     make_stuck_calls(r, false);
-    await_abort(r);
+    see_that_it_is_stuck(r);
     abort_and_wait(r);
 }
 
 static void scenario_abort_graph(struct movers_rank *r)
 {
     make_stuck_calls(r, true);
-    await_abort(r);
+    see_that_it_is_stuck(r);
     abort_and_wait(r);
 }
 
@@ -193,9 +211,10 @@ static void scenario_killed(struct movers_rank *r)
 
     make_stuck_calls(r, false);
     if (r->rank == r->n_ranks - 1) {
-        sleep_ms(100);
+        meet(r);
         (void)raise(SIGKILL);
     }
+    meet(r);
     MOVERS_CHECK(r, movers_wait(r, 5));
     until_s = movers_now_s() + 2;
     while (ncclCommGetAsyncError(r->comm, &result) == ncclSuccess && result == ncclSuccess &&
@@ -248,7 +267,7 @@ static const struct movers_scenario *find(const char *name)
     return scenario;
 }
 
-static void start(struct movers_rank *r, int (*pipes)[2])
+static void start(struct movers_rank *r)
 {
     struct CUctx_st *context = NULL;
     ncclUniqueId id;
@@ -261,9 +280,9 @@ static void start(struct movers_rank *r, int (*pipes)[2])
     if (r->rank == 0) {
         MOVERS_CHECK(r, ncclGetUniqueId(&id) == ncclSuccess);
         for (int i = 1; i < r->n_ranks; i++)
-            MOVERS_CHECK(r, write(pipes[i][1], &id, sizeof(id)) == (ssize_t)sizeof(id));
+            MOVERS_CHECK(r, write(r->pipes[i][1], &id, sizeof(id)) == (ssize_t)sizeof(id));
     } else {
-        MOVERS_CHECK(r, read(pipes[r->rank][0], &id, sizeof(id)) == (ssize_t)sizeof(id));
+        MOVERS_CHECK(r, read(r->pipes[r->rank][0], &id, sizeof(id)) == (ssize_t)sizeof(id));
     }
     if (r->n_failures == 0)
         MOVERS_CHECK(r, ncclCommInitRank(&r->comm, r->n_ranks, id, r->rank) == ncclSuccess);
@@ -274,12 +293,13 @@ static int run_rank(int rank, int n_ranks, int (*pipes)[2], const struct movers_
 {
     struct movers_rank r = {.rank = rank,
                             .n_ranks = n_ranks,
+                            .pipes = pipes,
                             .count = strstr(movers, "kernel") != NULL ? COUNT_OF_KERNELS : COUNT};
     char mover[HETCCL_CONFIG_TEXT_BYTES];
 
     hetccl_config_list_entry(movers, (size_t)rank, mover);
     (void)setenv("HETCCL_MOVER", mover, 1);
-    start(&r, pipes);
+    start(&r);
     if (r.n_failures == 0)
         scenario->run(&r);
     if (r.comm != NULL)
