@@ -167,11 +167,10 @@ static void go_on(struct loop *loop)
 
 /* ---- the end ---- */
 
-static bool is_all_delivered(const struct loop *loop)
+static bool is_all_over(const struct loop *loop)
 {
     for (const struct hetccl_progress_entry *entry = first_entry(loop); entry != NULL; entry = entry->next)
-        if (entry->failure == HETCCL_OK &&
-            (!hetccl_forward_is_delivered(entry->forward) || hetccl_forward_has_work(entry->forward)))
+        if (entry->failure == HETCCL_OK && !hetccl_forward_is_over(entry->forward))
             return false;
     return true;
 }
@@ -186,8 +185,8 @@ static bool must_end(const struct loop *loop)
         return true;
     if (!atomic_load(&comm->progress.is_ending))
         return false;
-    return is_all_delivered(loop) || (loop->still_since_ns != 0 && hetccl_now_ns() - loop->still_since_ns >
-                                                                       (uint64_t)STILL_S * HETCCL_NS_PER_S);
+    return is_all_over(loop) || (loop->still_since_ns != 0 && hetccl_now_ns() - loop->still_since_ns >
+                                                                  (uint64_t)STILL_S * HETCCL_NS_PER_S);
 }
 
 static void *run(void *arg)

@@ -244,7 +244,8 @@ static enum hetccl_status take_frame(struct hetccl_forward *forward, bool *moved
     *moved_out = true;
     if (!hetccl_piece_head_decode(forward->frame, &head))
         return refuse(forward, "a frame that is none");
-    if ((head.freed_slots & (forward->credits | forward->sending)) != 0)
+    /* The peer may have read a piece before this side has seen that its send is done. */
+    if ((head.freed_slots & forward->credits) != 0)
         return refuse(forward, "back a slot that it had not been given");
     forward->credits |= head.freed_slots;
     if (head.mark != 0)
@@ -392,6 +393,11 @@ bool hetccl_forward_has_work(const struct hetccl_forward *forward)
 bool hetccl_forward_is_delivered(const struct hetccl_forward *forward)
 {
     return forward->credits == ALL_SLOTS && !has_piece_waiting(forward);
+}
+
+bool hetccl_forward_is_over(const struct hetccl_forward *forward)
+{
+    return forward->filled == 0 && hetccl_forward_is_delivered(forward) && !hetccl_forward_has_work(forward);
 }
 
 struct hetccl_link *hetccl_forward_link(const struct hetccl_forward *forward)

@@ -52,6 +52,9 @@ bool hetccl_forward_has_work(const struct hetccl_forward *forward);
 /* All that was ever in the send ring has been read by the peer's device, as far as this side knows. */
 bool hetccl_forward_is_delivered(const struct hetccl_forward *forward);
 
+/* That, and this rank's device has read all that came, and the peer has been told so: both may leave. */
+bool hetccl_forward_is_over(const struct hetccl_forward *forward);
+
 struct hetccl_link *hetccl_forward_link(const struct hetccl_forward *forward);
 
 #endif

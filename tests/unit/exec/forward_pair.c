@@ -99,8 +99,11 @@ void piece_fill(unsigned char *out, const struct traffic *traffic, uint32_t call
     uint64_t state = ~state_of(traffic, call, piece);
     uint32_t bytes = piece_bytes(traffic, call, piece);
 
-    for (uint32_t i = 0; i < bytes; i++)
-        out[i] = (unsigned char)forward_random(&state);
+    for (uint32_t i = 0; i < bytes; i += 4) {
+        uint32_t random = forward_random(&state);
+
+        memcpy(out + i, &random, bytes - i < 4 ? bytes - i : 4);
+    }
 }
 
 /* ---- who works on the rings ---- */

@@ -13,7 +13,7 @@
 
 #include "exec/forward.h"
 
-enum { PAIR_SLOT_BYTES = 4096, PAIR_MAX_BLOCKS = 8 };
+enum { PAIR_SLOT_BYTES = 32768, /* several fill a socket */ PAIR_MAX_BLOCKS = 8 };
 
 /* Calls [0, n_calls): call c has n_pieces[c] pieces. */
 struct traffic {

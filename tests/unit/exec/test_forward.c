@@ -32,8 +32,7 @@ static bool is_over(const struct forward_pair *pair)
 {
     for (unsigned i = 0; i < 2; i++)
         if (!sender_is_done(&pair->sides[i].sender) || !receiver_is_done(&pair->sides[i].receiver) ||
-            !hetccl_forward_is_delivered(pair->sides[i].forward) ||
-            hetccl_forward_has_work(pair->sides[i].forward))
+            !hetccl_forward_is_over(pair->sides[i].forward))
             return false;
     return true;
 }
@@ -174,7 +173,10 @@ static void test_says_what_is_left(void **state)
     assert_false(hetccl_forward_has_work(from->forward));
     assert_false(hetccl_forward_is_delivered(from->forward));
     assert_true(receiver_step(to));
+    /* Read, but `to` hasn't seen it and `from` doesn't know. */
+    assert_false(hetccl_forward_is_over(to->forward));
     settle(&pair);
+    assert_true(hetccl_forward_is_over(to->forward));
     assert_true(hetccl_forward_is_delivered(from->forward));
     assert_int_equal(hetccl_forward_progress(from->forward), HETCCL_AGAIN);
     forward_pair_close(&pair);
@@ -185,8 +187,10 @@ static void test_says_what_is_left(void **state)
 struct worker {
     struct forward_pair *pair;
     atomic_bool *is_ended;
-    uint32_t index, block; /* side; block of its sender */
+    uint32_t index; /* side */
     uint64_t random;
+    enum hetccl_status failure;
+    char failure_text[HETCCL_ERROR_TEXT_BYTES];
 };
 
 /* Now and then as slow as another process that isn't running. */
@@ -202,9 +206,17 @@ static void *work_forward(void *arg)
 {
     struct worker *worker = arg;
 
-    while (!atomic_load(worker->is_ended))
-        if (hetccl_forward_progress(worker->pair->sides[worker->index].forward) != HETCCL_OK)
+    while (!atomic_load(worker->is_ended)) {
+        enum hetccl_status status = hetccl_forward_progress(worker->pair->sides[worker->index].forward);
+
+        if (status == HETCCL_AGAIN)
             dawdle(worker);
+        if (!hetccl_is_error(status))
+            continue;
+        worker->failure = status;
+        (void)snprintf(worker->failure_text, sizeof(worker->failure_text), "%s", hetccl_last_error_thread());
+        atomic_store(worker->is_ended, true);
+    }
     return NULL;
 }
 
@@ -251,8 +263,77 @@ static void test_threads(void **state)
     for (uint32_t i = 0; i < 4; i++)
         (void)pthread_join(threads[i], NULL);
     atomic_store(&is_ended, true);
-    for (uint32_t i = 4; i < 6; i++)
+    for (uint32_t i = 4; i < 6; i++) {
         (void)pthread_join(threads[i], NULL);
+        if (workers[i].failure != HETCCL_OK)
+            fail_msg("%s", workers[i].failure_text);
+    }
+    check_receivers(&pair);
+    forward_pair_close(&pair);
+}
+
+/* ---- a link that is late ---- */
+
+/* Sends what was posted at the next progress only, and lets the peer answer before that returns. */
+struct late_link {
+    struct hetccl_link link;
+    struct hetccl_link *inner;
+    struct forward_side *peer;
+    struct hetccl_link_request *posted[4];
+    size_t n_posted;
+};
+
+static enum hetccl_status late_post_send(struct hetccl_link *link, struct hetccl_link_request *request)
+{
+    struct late_link *late = (struct late_link *)link;
+
+    assert_true(late->n_posted < 4);
+    late->posted[late->n_posted++] = request;
+    return HETCCL_OK;
+}
+
+static enum hetccl_status late_post_recv(struct hetccl_link *link, struct hetccl_link_request *request)
+{
+    struct late_link *late = (struct late_link *)link;
+
+    return late->inner->ops->post_recv(late->inner, request);
+}
+
+static enum hetccl_status late_progress(struct hetccl_link *link)
+{
+    struct late_link *late = (struct late_link *)link;
+
+    for (size_t i = 0; i < late->n_posted; i++)
+        assert_int_equal(late->inner->ops->post_send(late->inner, late->posted[i]), HETCCL_OK);
+    late->n_posted = 0;
+    for (unsigned i = 0; i < 8; i++)
+        if (!forward_once(late->peer))
+            (void)receiver_step(late->peer);
+    return late->inner->ops->progress(late->inner);
+}
+
+/* The peer has read a piece, and says so, before this side knows that the link is done with it. */
+static void test_fast_peer(void **state)
+{
+    static const struct hetccl_link_ops ops = {
+        .post_send = late_post_send, .post_recv = late_post_recv, .progress = late_progress};
+    static const uint32_t sizes[] = {130};
+    const struct traffic traffic = {sizes, 1, 1, 2};
+    struct late_link late = {.link = {.ops = &ops, .own_rank = 4, .peer_rank = 3}};
+    struct forward_pair pair;
+    struct forward_side *from;
+
+    forward_pair_open(&pair, 1, false);
+    from = &pair.sides[1];
+    late.inner = from->link;
+    late.peer = &pair.sides[0];
+    assert_int_equal(hetccl_forward_create(&from->send, &from->recv, &late.link, &from->forward), HETCCL_OK);
+    traffic_begin(&pair, 1, &traffic);
+    for (uint32_t i = 0; i < PATIENCE && !is_over(&pair); i++) {
+        (void)sender_step(from, 0);
+        (void)forward_once(from);
+    }
+    assert_true(is_over(&pair));
     check_receivers(&pair);
     forward_pair_close(&pair);
 }
@@ -349,8 +430,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_order),     cmocka_unit_test(test_fast_block),
         cmocka_unit_test(test_calls_overlap), cmocka_unit_test(test_says_what_is_left),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_bad_peers),
-        cmocka_unit_test(test_peer_gone),     cmocka_unit_test(test_bad_slot),
+        cmocka_unit_test(test_threads),       cmocka_unit_test(test_fast_peer),
+        cmocka_unit_test(test_bad_peers),     cmocka_unit_test(test_peer_gone),
+        cmocka_unit_test(test_bad_slot),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
