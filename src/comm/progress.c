@@ -142,26 +142,25 @@ static bool sleep_once(struct loop *loop)
     return has_moved || (may_sleep && atomic_load(&progress->doorbell.rings) != rings);
 }
 
+static void spin(const struct loop *loop)
+{
+    if (loop->comm->is_crowded)
+        sched_yield();
+    else
+        hetccl_cpu_relax();
+}
+
 static void go_on(struct loop *loop)
 {
-    uint64_t now_ns;
+    bool may_sleep = loop->still_since_ns != 0 && hetccl_now_ns() - loop->still_since_ns >= loop->spin_ns;
 
-    if (move_all(loop)) {
+    if (may_sleep ? sleep_once(loop) : move_all(loop)) {
         loop->still_since_ns = 0;
-        return;
-    }
-    now_ns = hetccl_now_ns();
-    if (loop->still_since_ns == 0) {
-        loop->still_since_ns = now_ns;
+    } else if (loop->still_since_ns == 0) {
+        loop->still_since_ns = hetccl_now_ns();
         loop->nap_ns = 0;
-    }
-    if (now_ns - loop->still_since_ns >= loop->spin_ns) {
-        if (sleep_once(loop))
-            loop->still_since_ns = 0;
-    } else if (loop->comm->is_crowded) {
-        sched_yield();
-    } else {
-        hetccl_cpu_relax();
+    } else if (!may_sleep) {
+        spin(loop);
     }
 }
 

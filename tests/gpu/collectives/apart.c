@@ -86,6 +86,32 @@ static void free_all(struct team *team, float *const *buffers, size_t n_buffers)
         team_free(team, buffers[i]);
 }
 
+/* ---- idleness ---- */
+
+static double processor_ms(void)
+{
+    struct rusage usage;
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
+}
+
+static unsigned check_idle(const struct team *team, double most_ms)
+{
+    enum { IDLE_MS = 1000 };
+    double used_ms;
+
+    (void)usleep(100000);
+    used_ms = processor_ms();
+    (void)usleep(IDLE_MS * 1000);
+    used_ms = processor_ms() - used_ms;
+    if (used_ms > most_ms)
+        printf("rank %d: took %.1f ms of processor time in %d ms of idleness\n", team->rank, used_ms,
+               IDLE_MS);
+    return used_ms > most_ms;
+}
+
 /* ---- large ---- */
 
 /* Seven calls are under way before anything is waited for. */
@@ -227,11 +253,25 @@ static unsigned run_graph(struct team *team)
                    "ncclAllReduce");
         n_wrong += check_sum(team, out, host, GRAPH_COUNT - 7, round, "call between replays");
     }
+    /* A replay may come at any time, without a word to the library. */
+    n_wrong += check_idle(team, 150);
+    free_all(team, (float *const[]){in, mid, out}, 3);
     free(host);
     return n_wrong;
 }
 
 /* ---- kill and mismatch ---- */
+
+/* What the communicator has come to, once it knows. */
+static ncclResult_t settled_state(struct team *team)
+{
+    ncclResult_t state;
+
+    do
+        team_check(team, ncclCommGetAsyncError(team->comm, &state), "ncclCommGetAsyncError");
+    while (state == ncclInProgress);
+    return state;
+}
 
 /* Calls until one fails, or the communicator has: its state. */
 static ncclResult_t call_until_failure(struct team *team, float *in, float *out, double limit_s)
@@ -244,7 +284,7 @@ static ncclResult_t call_until_failure(struct team *team, float *in, float *out,
         if (result == ncclSuccess)
             cuda_memory_wait(team->cuda);
         if (result == ncclSuccess)
-            (void)ncclCommGetAsyncError(team->comm, &result);
+            result = settled_state(team);
     }
     return result;
 }
@@ -276,6 +316,7 @@ static unsigned run_kill(struct team *team)
                    "ncclAllReduce");
         cuda_memory_wait(team->cuda);
     }
+    team_barrier(team);
     if (team->rank == victim)
         team_die(team);
     start_us = team_now_us();
@@ -300,7 +341,7 @@ static unsigned run_mismatch(struct team *team)
     result = ncclAllReduce(in, out, count, ncclFloat, ncclSum, team->comm, NULL);
     cuda_memory_wait(team->cuda);
     for (int i = 0; i < 100 && result == ncclSuccess; i++) {
-        team_check(team, ncclCommGetAsyncError(team->comm, &result), "ncclCommGetAsyncError");
+        result = settled_state(team);
         (void)usleep(100000);
     }
     free_all(team, (float *const[]){in, out}, 2);
@@ -309,33 +350,17 @@ static unsigned run_mismatch(struct team *team)
 
 /* ---- idle ---- */
 
-static double processor_ms(void)
-{
-    struct rusage usage;
-
-    (void)getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e3 +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e3;
-}
-
 static unsigned run_idle(struct team *team)
 {
-    enum { IDLE_MS = 1000, MOST_MS = 40 };
     size_t bytes = COUNT * sizeof(float);
     float *in = team_alloc(team, bytes), *out = team_alloc(team, bytes);
-    double used_ms;
+    unsigned n_wrong;
 
     team_check(team, ncclAllReduce(in, out, COUNT, ncclFloat, ncclSum, team->comm, NULL), "ncclAllReduce");
     cuda_memory_wait(team->cuda);
-    (void)usleep(100000);
-    used_ms = processor_ms();
-    (void)usleep(IDLE_MS * 1000);
-    used_ms = processor_ms() - used_ms;
-    if (used_ms > MOST_MS)
-        printf("rank %d: took %.1f ms of processor time in %d ms of idleness\n", team->rank, used_ms,
-               IDLE_MS);
+    n_wrong = check_idle(team, 40);
     free_all(team, (float *const[]){in, out}, 2);
-    return used_ms > MOST_MS;
+    return n_wrong;
 }
 
 /* ---- all ---- */
