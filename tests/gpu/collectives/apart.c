@@ -245,6 +245,9 @@ static ncclResult_t call_until_failure(struct team *team, float *in, float *out,
             cuda_memory_wait(team->cuda);
         if (result == ncclSuccess)
             (void)ncclCommGetAsyncError(team->comm, &result);
+        /* What went wrong is being found out. */
+        while (result == ncclInProgress && team_now_us() - start_us < limit_s * 1e6)
+            (void)ncclCommGetAsyncError(team->comm, &result);
     }
     return result;
 }
@@ -299,7 +302,7 @@ static unsigned run_mismatch(struct team *team)
     team_barrier(team);
     result = ncclAllReduce(in, out, count, ncclFloat, ncclSum, team->comm, NULL);
     cuda_memory_wait(team->cuda);
-    for (int i = 0; i < 100 && result == ncclSuccess; i++) {
+    for (int i = 0; i < 100 && (result == ncclSuccess || result == ncclInProgress); i++) {
         team_check(team, ncclCommGetAsyncError(team->comm, &result), "ncclCommGetAsyncError");
         (void)usleep(100000);
     }
