@@ -217,8 +217,8 @@ static void scenario_killed(struct movers_rank *r)
     meet(r);
     MOVERS_CHECK(r, movers_wait(r, 5));
     until_s = movers_now_s() + 2;
-    while (ncclCommGetAsyncError(r->comm, &result) == ncclSuccess && result == ncclSuccess &&
-           movers_now_s() < until_s)
+    while (ncclCommGetAsyncError(r->comm, &result) == ncclSuccess &&
+           (result == ncclSuccess || result == ncclInProgress) && movers_now_s() < until_s)
         sleep_ms(1);
     MOVERS_CHECK(r, result == ncclRemoteError);
     abort_and_wait(r);
@@ -237,8 +237,8 @@ static void scenario_mismatch(struct movers_rank *r)
     else
         MOVERS_CHECK(r, ncclAllReduce(data, data, r->count, ncclFloat, ncclMax, r->comm, r->stream) ==
                             ncclSuccess);
-    while (ncclCommGetAsyncError(r->comm, &result) == ncclSuccess && result == ncclSuccess &&
-           movers_now_s() < until_s)
+    while (ncclCommGetAsyncError(r->comm, &result) == ncclSuccess &&
+           (result == ncclSuccess || result == ncclInProgress) && movers_now_s() < until_s)
         sleep_ms(1);
     MOVERS_CHECK(r, result == ncclInvalidUsage || result == ncclRemoteError);
     MOVERS_CHECK(r, strstr(ncclGetLastError(r->comm), "call") != NULL);
