@@ -114,7 +114,8 @@ HETCCL_KERNEL_INLINE void flag_store_release(uint32_t *flag, uint32_t value)
 
 HETCCL_KERNEL_INLINE void flag_store_relaxed(uint32_t *flag, uint32_t value)
 {
-    __atomic_store_n(flag, value, __ATOMIC_RELAXED);
+    /* As release: that a load has arrived when its value was used is no order that a sanitizer knows. */
+    __atomic_store_n(flag, value, __ATOMIC_RELEASE);
 }
 
 HETCCL_KERNEL_INLINE uint32_t flag_load_relaxed(const uint32_t *flag)
